@@ -59,6 +59,11 @@ pub struct Envelope<'a> {
 }
 
 impl Sha256 {
+    /// The hash itself.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The hash of these bytes.
     pub fn of(bytes: impl AsRef<[u8]>) -> Self {
         Self(sha2::Sha256::digest(bytes.as_ref()).into())

@@ -1,0 +1,257 @@
+//! Wishes: what agents, people and our own timers want done.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    approval::{AppliedResult, ApprovalId, Filing, Seen, Settled, Verdict},
+    digest::Digest,
+    form::{Form, RawAnswers},
+    names::{ControlId, DecisionId, Key, WaitId},
+    run::{End, InterruptKind, Plan, RunId, RunKey, TaskState},
+    text::Untrusted,
+    who::{Name, Principal, Tenant},
+};
+
+/// A wish, and whose it is. It may be refused.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Who wishes; made by the identity layer.
+    pub by: Principal,
+    /// What.
+    pub wish: Wish,
+}
+
+/// What may be wished for.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// A run begins, or its agent comes back.
+    OpenRun(OpenRun),
+    /// A run ends, or its turn ends while it waits.
+    EndRun {
+        /// Which.
+        run: RunId,
+        /// How.
+        how: Ending,
+        /// The agent's words.
+        reason: Untrusted,
+    },
+    /// A task moves.
+    ReportTask {
+        /// Of which run.
+        run: RunId,
+        /// The agent's id of it.
+        task: Untrusted,
+        /// What it is about; empty keeps what is known.
+        title: Untrusted,
+        /// Where to.
+        state: TaskState,
+        /// The agent's words.
+        detail: Untrusted,
+    },
+    /// A plan was made or revised.
+    ReportPlan {
+        /// Of which run.
+        run: RunId,
+        /// The plan.
+        plan: Plan,
+        /// What caused the revision: the id of a drift, or of an operator's control.
+        cause: Untrusted,
+    },
+    /// The run says something, for its record.
+    Say {
+        /// Which run.
+        run: RunId,
+        /// What.
+        text: Untrusted,
+    },
+    /// The agent came or went.
+    Attend {
+        /// Of which run.
+        run: RunId,
+        /// Whether it is there.
+        here: bool,
+    },
+    /// An agent asks a human.
+    File(Box<File>),
+    /// An agent takes a question back.
+    Withdraw {
+        /// Which.
+        id: ApprovalId,
+        /// Its reason.
+        reason: Untrusted,
+        /// What the log knows of it, if State does not.
+        past: Option<Arc<Settled>>,
+    },
+    /// A waiter's patience has ended.
+    GiveUp {
+        /// On which question.
+        id: ApprovalId,
+        /// Which waiter.
+        wait: WaitId,
+    },
+    /// A person answers.
+    Decide(Box<Decide>),
+    /// An operator moves a deadline.
+    Extend {
+        /// Of which question.
+        id: ApprovalId,
+        /// To how long from now.
+        span: Duration,
+        /// What the log knows of it, if State does not.
+        past: Option<Arc<Settled>>,
+    },
+    /// An operator takes a card away.
+    Dismiss {
+        /// Which.
+        id: ApprovalId,
+        /// What they write beside it.
+        note: Untrusted,
+        /// What the log knows of it, if State does not.
+        past: Option<Arc<Settled>>,
+    },
+    /// The agent says what came of a decision.
+    ReportApplied {
+        /// Which question it was.
+        id: ApprovalId,
+        /// Whether it worked.
+        result: AppliedResult,
+        /// The agent's words.
+        detail: Untrusted,
+        /// What the log knows of it, if State does not.
+        past: Option<Arc<Settled>>,
+    },
+    /// What a foreign agent did already: never refused for policy or limits.
+    Observe(Observation),
+}
+
+/// A run begins, or its agent comes back.
+#[derive(Clone, Debug)]
+pub struct OpenRun {
+    /// The id it gets if it is new.
+    pub id: RunId,
+    /// What makes it this run.
+    pub key: RunKey,
+    /// The project it belongs to.
+    pub project: Untrusted,
+    /// The conversation.
+    pub thread: Untrusted,
+    /// What started it.
+    pub origin: Untrusted,
+    /// The user it works for.
+    pub owner: Option<Name>,
+    /// The run that started it.
+    pub parent: Option<RunId>,
+    /// Whether it can take up an answer after its turn ended.
+    pub can_resume: bool,
+    /// What else the caller says of it: JSON text, kept as it is.
+    pub context: Untrusted,
+}
+
+/// How a turn or run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The run is over.
+    Over(End),
+    /// Only the turn is over.
+    Paused(InterruptKind),
+}
+
+/// An agent asks a human.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// The id it gets if it is new.
+    pub id: ApprovalId,
+    /// Who asks.
+    pub run: RunId,
+    /// What.
+    pub filing: Filing,
+    /// What the log knows under its key, if State does not.
+    pub past: Option<Arc<Settled>>,
+}
+
+/// A person answers.
+#[derive(Clone, Debug)]
+pub struct Decide {
+    /// What.
+    pub id: ApprovalId,
+    /// The client's own id of this decision.
+    pub decision: DecisionId,
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// What they saw.
+    pub digest: Digest,
+    /// The form, as typed.
+    pub answers: RawAnswers,
+    /// What they write beside it.
+    pub note: Untrusted,
+    /// How much they had seen.
+    pub seen: Seen,
+    /// The user they decide for.
+    pub on_behalf_of: Option<Name>,
+    /// The form, read by the owning thread from the Detail.
+    pub form: Form,
+    /// What the log knows of the question, if State does not.
+    pub past: Option<Arc<Settled>>,
+    /// Which question this decision id decided before, if State does not know it.
+    pub decided_before: Option<ApprovalId>,
+}
+
+/// What a foreign agent did already.
+#[derive(Clone, Debug)]
+pub enum Observation {
+    /// It asked.
+    Asked(Box<File>),
+    /// It says that a question of its own was answered.
+    Resolved {
+        /// Of which run.
+        run: RunId,
+        /// The agent's own id of the question.
+        target: Untrusted,
+        /// Whether it was granted.
+        granted: bool,
+        /// The agent's text.
+        detail: Untrusted,
+    },
+    /// We handed it a decision.
+    Sent {
+        /// Which question was decided.
+        id: ApprovalId,
+        /// Our id of the delivery.
+        control: ControlId,
+    },
+    /// It took the decision, or did not.
+    Acked {
+        /// Which question was decided.
+        id: ApprovalId,
+        /// Our id of the delivery.
+        control: ControlId,
+        /// Whether it took it.
+        success: bool,
+        /// The agent's text.
+        detail: Untrusted,
+    },
+}
+
+/// What the owning thread has to read from the log before a command can be judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The Detail of this approval, for its form.
+    Form(ApprovalId),
+    /// This approval, which State has forgotten.
+    Past(ApprovalId),
+    /// What was filed under this key, which State has forgotten.
+    Key(Tenant, Key),
+    /// What this decision id decided, which State has forgotten.
+    Decision(Tenant, DecisionId),
+}
+
+/// What the log said to a [`Need`].
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// The form.
+    Form(Form),
+    /// The approval, or the one under that key.
+    Past(Arc<Settled>),
+    /// What the decision id decided.
+    Decision(ApprovalId),
+}

@@ -1,0 +1,287 @@
+//! Facts: what happened. They are recorded once, in order, and never refused.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    approval::{Applied, Approval, ApprovalId, Attempt, Decision, Delivery, Why},
+    names::{DecisionId, Key, WaitId},
+    run::{End, InterruptKind, Plan, Presence, Run, RunId, TaskState},
+    text::Untrusted,
+    time::Timestamp,
+    who::{Name, Tenant},
+};
+
+/// The place of an event in the log: gapless, from 1.
+pub type Seq = u64;
+
+/// Who may see an event: a function of this alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scope {
+    /// The tenant it belongs to.
+    pub tenant: Tenant,
+    /// The user whose run it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Name>,
+}
+
+/// An event as the log keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// Its place.
+    pub seq: Seq,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// Who may see it.
+    pub scope: Scope,
+    /// What happened.
+    pub event: Arc<Event>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Event {
+    /// A run was first seen.
+    RunOpened {
+        /// The run as it begins.
+        run: Box<Run>,
+        /// What else the caller says of it: JSON text, as it was given.
+        #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+        context: Untrusted,
+    },
+    /// An agent came or went.
+    PresenceChanged {
+        /// Of which run.
+        run: RunId,
+        /// How it is now.
+        presence: Presence,
+    },
+    /// A turn ended while its run waits.
+    RunParked {
+        /// Which run.
+        run: RunId,
+        /// What it waits for.
+        interrupt: InterruptKind,
+    },
+    /// A run ended.
+    RunEnded {
+        /// Which.
+        run: RunId,
+        /// How.
+        end: End,
+        /// The agent's words.
+        #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+        reason: Untrusted,
+    },
+    /// A task moved.
+    TaskReported {
+        /// Of which run.
+        run: RunId,
+        /// The agent's id of it.
+        task: Untrusted,
+        /// What it is about; empty keeps what is known.
+        #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+        title: Untrusted,
+        /// Where to.
+        state: TaskState,
+        /// The agent's words.
+        #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+        detail: Untrusted,
+    },
+    /// A plan was made or revised.
+    PlanReported {
+        /// Of which run.
+        run: RunId,
+        /// The plan.
+        plan: Plan,
+        /// What caused the revision.
+        #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+        cause: Untrusted,
+    },
+    /// The run said something, for its record.
+    Said {
+        /// Which run.
+        run: RunId,
+        /// What.
+        text: Untrusted,
+    },
+    /// An agent asks a human.
+    ApprovalRequested {
+        /// What.
+        approval: Arc<Approval>,
+    },
+    /// The same question was filed under another key, too.
+    ApprovalJoined {
+        /// Which.
+        id: ApprovalId,
+        /// The other key.
+        key: Key,
+    },
+    /// A person said yes.
+    ApprovalGranted {
+        /// To what.
+        id: ApprovalId,
+        /// Who, and what they filled in.
+        decision: Decision,
+    },
+    /// A person said no.
+    ApprovalRejected {
+        /// To what.
+        id: ApprovalId,
+        /// Who, and what they filled in.
+        decision: Decision,
+    },
+    /// Nobody decided before the deadline.
+    ApprovalExpired {
+        /// Which.
+        id: ApprovalId,
+    },
+    /// A question was taken back.
+    ApprovalWithdrawn {
+        /// Which.
+        id: ApprovalId,
+        /// Why.
+        why: Why,
+    },
+    /// A deadline passed that ends nothing.
+    DeadlinePassed {
+        /// Whose.
+        id: ApprovalId,
+    },
+    /// An operator moved a deadline.
+    DeadlineExtended {
+        /// Whose.
+        id: ApprovalId,
+        /// To when.
+        deadline: Timestamp,
+        /// Who.
+        by: Name,
+    },
+    /// A waiter's patience ended; the question stays open (GF-36, GF-37).
+    WaitTimedOut {
+        /// On what.
+        id: ApprovalId,
+        /// Which waiter.
+        wait: WaitId,
+    },
+    /// Somebody tried what they may not.
+    AttemptRefused {
+        /// On what.
+        id: ApprovalId,
+        /// Who, and what.
+        attempt: Attempt,
+    },
+    /// A decision is on its way to a foreign agent, or came further.
+    DeliveryMoved {
+        /// The decision of what.
+        id: ApprovalId,
+        /// How far it came.
+        delivery: Delivery,
+    },
+    /// The agent said what came of a decision.
+    DecisionApplied {
+        /// The decision of what.
+        id: ApprovalId,
+        /// What came of it.
+        applied: Applied,
+    },
+}
+
+/// What kind of event it is, as the log's own column says it. Numbers are for ever.
+impl Event {
+    /// Kinds that end an approval; at most one of them is recorded for each.
+    pub const TERMINAL: std::ops::RangeInclusive<u8> = 10..=13;
+    /// Kinds that make up a run's record.
+    pub const RECORD: std::ops::RangeInclusive<u8> = 40..=49;
+
+    /// The number of its kind.
+    pub fn kind(&self) -> u8 {
+        match self {
+            Self::ApprovalRequested { .. } => 1,
+            Self::ApprovalJoined { .. } => 2,
+            Self::ApprovalGranted { .. } => 10,
+            Self::ApprovalRejected { .. } => 11,
+            Self::ApprovalExpired { .. } => 12,
+            Self::ApprovalWithdrawn { .. } => 13,
+            Self::DeadlinePassed { .. } => 20,
+            Self::DeadlineExtended { .. } => 21,
+            Self::WaitTimedOut { .. } => 22,
+            Self::AttemptRefused { .. } => 23,
+            Self::DeliveryMoved { .. } => 24,
+            Self::DecisionApplied { .. } => 25,
+            Self::RunOpened { .. } => 40,
+            Self::RunParked { .. } => 41,
+            Self::RunEnded { .. } => 42,
+            Self::TaskReported { .. } => 43,
+            Self::PlanReported { .. } => 44,
+            Self::Said { .. } => 45,
+            Self::PresenceChanged { .. } => 50,
+        }
+    }
+
+    /// The approval it is about.
+    pub fn approval(&self) -> Option<ApprovalId> {
+        match self {
+            Self::ApprovalRequested { approval } => Some(approval.id),
+            Self::ApprovalJoined { id, .. }
+            | Self::ApprovalGranted { id, .. }
+            | Self::ApprovalRejected { id, .. }
+            | Self::ApprovalExpired { id }
+            | Self::ApprovalWithdrawn { id, .. }
+            | Self::DeadlinePassed { id }
+            | Self::DeadlineExtended { id, .. }
+            | Self::WaitTimedOut { id, .. }
+            | Self::AttemptRefused { id, .. }
+            | Self::DeliveryMoved { id, .. }
+            | Self::DecisionApplied { id, .. } => Some(*id),
+            Self::RunOpened { .. }
+            | Self::RunParked { .. }
+            | Self::RunEnded { .. }
+            | Self::TaskReported { .. }
+            | Self::PlanReported { .. }
+            | Self::Said { .. }
+            | Self::PresenceChanged { .. } => None,
+        }
+    }
+
+    /// The run it names itself; events of an approval name only that.
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::RunOpened { run, .. } => Some(run.id),
+            Self::ApprovalRequested { approval } => Some(approval.run),
+            Self::RunParked { run, .. }
+            | Self::RunEnded { run, .. }
+            | Self::TaskReported { run, .. }
+            | Self::PlanReported { run, .. }
+            | Self::Said { run, .. }
+            | Self::PresenceChanged { run, .. } => Some(*run),
+            _ => None,
+        }
+    }
+
+    /// The decision id it carries.
+    pub fn decision(&self) -> Option<&DecisionId> {
+        match self {
+            Self::ApprovalGranted { decision, .. } | Self::ApprovalRejected { decision, .. } => {
+                Some(&decision.id)
+            }
+            _ => None,
+        }
+    }
+
+    /// The idempotency key it takes.
+    pub fn key(&self) -> Option<&Key> {
+        match self {
+            Self::ApprovalRequested { approval } => approval.key.as_ref(),
+            Self::ApprovalJoined { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Whether it ends an approval.
+    pub fn is_terminal(&self) -> bool {
+        Self::TERMINAL.contains(&self.kind())
+    }
+}

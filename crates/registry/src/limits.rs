@@ -1,0 +1,36 @@
+//! How much is taken, in bytes unless the name says otherwise (`ENGINE` §8). More is refused before
+//! anything is stored; what a foreign agent did already is cut instead.
+
+use std::time::Duration;
+
+/// The line in the list.
+pub const TITLE: usize = 256;
+/// Prompt, body, facts and arguments together.
+pub const DETAIL: usize = 256 * 1024;
+/// A form as it is stored.
+pub const FORM: usize = 64 * 1024;
+/// All answers of one decision.
+pub const ANSWERS: usize = 64 * 1024;
+/// A note beside a decision.
+pub const NOTE: usize = 8192;
+/// A name or id that an agent chooses.
+pub const NAME: usize = 1024;
+/// One thing that a run says; also a reason and what comes of a decision.
+pub const SAID: usize = 64 * 1024;
+/// What else a caller says of a run.
+pub const CONTEXT: usize = 16 * 1024;
+/// Labels of one approval, counted.
+pub const LABELS_COUNT: usize = 32;
+/// Tasks of one run, counted.
+pub const TASKS_COUNT: usize = 1000;
+/// The part of a prompt that stands as what a blocked task needs.
+pub const NEEDED: usize = 512;
+/// Refused attempts kept on one card, counted.
+pub const ATTEMPTS_COUNT: usize = 32;
+/// Waiters whose giving up is recorded on one card, counted.
+pub const GIVEN_UP_COUNT: usize = 64;
+
+/// The shortest deadline (EL-58).
+pub const DEADLINE_MIN: Duration = Duration::from_secs(60);
+/// The longest deadline, also of an extension.
+pub const DEADLINE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);

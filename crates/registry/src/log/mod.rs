@@ -1,0 +1,209 @@
+//! Where facts are kept.
+//!
+//! A [`Log`] is written in turns. A turn holds the lock of its store: what others wrote since the
+//! last one is folded before anything is decided, so there is no conflict path and no second try.
+//! A sequence number is taken under that lock: gapless, and visible only after all smaller ones.
+
+use thiserror::Error;
+
+use crate::{
+    approval::{ApprovalId, Settled},
+    digest::Sha256,
+    event::{Event, Recorded, Scope, Seq},
+    names::{DecisionId, Key},
+    run::RunId,
+    time::Timestamp,
+    who::{Name, Tenant},
+};
+
+//mod memory;
+//mod sqlite;
+
+//pub use memory::Memory;
+//pub use sqlite::Sqlite;
+
+/// Which log this is: a cursor of another one means nothing here.
+pub type Epoch = String;
+
+/// Where facts are kept.
+pub trait Log: Send {
+    /// Takes the lock. `wall` is the caller's clock; time never runs backwards in a log, so the
+    /// turn's own moment is the later of that and the last event's.
+    ///
+    /// # Errors
+    /// [`LogError`]; nothing is held then.
+    fn turn(&mut self, wall: Timestamp) -> Result<Box<dyn Turn + '_>, LogError>;
+
+    /// A reader of what is committed, for another thread.
+    ///
+    /// # Errors
+    /// [`LogError`], if the store cannot be opened once more.
+    fn reader(&self) -> Result<Box<dyn Reader>, LogError>;
+
+    /// Which log this is.
+    fn epoch(&self) -> &Epoch;
+
+    /// Work to do when nobody waits: moving what was written to its place.
+    ///
+    /// # Errors
+    /// [`LogError`]; what was committed stays committed.
+    fn rest(&mut self) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+
+/// One turn of writing. Dropped without a commit, it leaves nothing behind.
+pub trait Turn {
+    /// What others wrote since this Log's last turn, oldest first. On the first turn that is
+    /// everything.
+    fn missed(&self) -> &[Recorded];
+
+    /// The moment at which this turn's events are recorded.
+    fn now(&self) -> Timestamp;
+
+    /// The newest event that is committed.
+    fn head(&self) -> Seq;
+
+    /// Writes it all, or nothing, and lets the lock go.
+    ///
+    /// # Errors
+    /// [`LogError::Full`]: rolled back, and the log is as before. [`LogError::Broken`]: what is on
+    /// disk is unknown, and the process has to end.
+    fn commit(self: Box<Self>, writes: Writes) -> Result<(), LogError>;
+}
+
+/// What one turn writes.
+#[derive(Debug, Default)]
+pub struct Writes {
+    /// The events, in order; the first has the number after the head.
+    pub events: Vec<Entry>,
+    /// What is large, by the approval it belongs to.
+    pub details: Vec<(ApprovalId, Vec<u8>)>,
+    /// Foreign originals of a run: why do we think so?
+    pub frames: Vec<(RunId, Vec<u8>)>,
+}
+
+/// One event to be written.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The event as it will be recorded.
+    pub recorded: Recorded,
+    /// Whose wish it was.
+    pub actor: Name,
+}
+
+/// Foreign originals kept for one run, counted; older ones make room.
+pub const FRAMES_KEPT: usize = 256;
+
+/// What is committed, read by anybody.
+pub trait Reader: Send {
+    /// The newest event.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn head(&self) -> Result<Seq, LogError>;
+
+    /// At most `limit` events after `after`, oldest first.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError>;
+
+    /// The stored [`Detail`](crate::Detail) of an approval.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError>;
+
+    /// An approval that has ended, however long ago.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError>;
+
+    /// What was filed under a key.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError>;
+
+    /// What a decision id decided.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn decided_by(
+        &self,
+        tenant: &Tenant,
+        decision: &DecisionId,
+    ) -> Result<Option<ApprovalId>, LogError>;
+
+    /// At most `limit` approvals of `tenant` that ended before the event `before`, newest first.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn history(
+        &self,
+        tenant: &Tenant,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Settled>, LogError>;
+
+    /// What a run said, planned and did, oldest first, at most `limit` events after `after`.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError>;
+}
+
+/// Why a log could not do what it was asked.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The disk is full; nothing was written, and the log is as before.
+    #[error("no space left: {0}")]
+    Full(String),
+    /// Somebody else holds the lock for too long.
+    #[error("the log is locked by another process: {0}")]
+    Locked(String),
+    /// Written by a newer version, or not by us.
+    #[error("cannot read this log: {0}")]
+    Foreign(String),
+    /// Reading or writing failed; what is on disk is unknown.
+    #[error("the log is broken: {0}")]
+    Broken(String),
+}
+
+/// The link of one event to all before it:
+/// SHA-256(previous ‖ seq ‖ at ‖ body as stored), numbers as 8 bytes, big-endian.
+pub fn link(previous: &Sha256, seq: Seq, at: Timestamp, body: &str) -> Sha256 {
+    let mut bytes = Vec::with_capacity(48 + body.len());
+    bytes.extend_from_slice(previous.bytes());
+    bytes.extend_from_slice(&seq.to_be_bytes());
+    bytes.extend_from_slice(&at.ms().to_be_bytes());
+    bytes.extend_from_slice(body.as_bytes());
+    Sha256::of(&bytes)
+}
+
+/// An approval that has ended, folded from the events that are about it.
+pub(crate) fn fold_settled(events: impl IntoIterator<Item = Recorded>) -> Option<Settled> {
+    let mut state = crate::State::default();
+    let mut id = None;
+    for recorded in events {
+        id = id.or(recorded.event.approval());
+        state.apply(&recorded);
+    }
+    state.settled(id?).map(|settled| (**settled).clone())
+}
+
+/// The body of an event as it is stored: JSON text.
+pub(crate) fn body(event: &Event) -> String {
+    // Tagged structs of strings, integers and checked finite numbers: JSON can always say them.
+    serde_json::to_string(event).unwrap_or_default()
+}
+
+pub(crate) fn scope(tenant: String, owner: Option<String>) -> Result<Scope, LogError> {
+    let read = |text: String| serde_json::from_value(serde_json::Value::String(text));
+    let broken = |error: serde_json::Error| LogError::Broken(error.to_string());
+    let tenant = serde_json::from_value(serde_json::Value::String(tenant)).map_err(broken)?;
+    let owner = owner.map(read).transpose().map_err(broken)?;
+    Ok(Scope { tenant, owner })
+}

@@ -1,0 +1,309 @@
+//! One piece of agent work, as its agent reports it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use crate::{
+    approval::{ApprovalId, parse_ulid, ulid_at},
+    refusal::Refusal,
+    text::Untrusted,
+    time::Timestamp,
+    who::{Name, Tenant},
+};
+
+/// The id of a run: a ULID, minted by the owning thread, for one [`RunKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(Ulid);
+
+impl RunId {
+    /// The id for a run first seen at `now`, with 80 bits of `randomness`.
+    pub fn mint(now: Timestamp, randomness: u128) -> Self {
+        Self(ulid_at(now, randomness))
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        parse_ulid(text).map(Self)
+    }
+}
+
+/// Through which door a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A client of our own AgentService.
+    Native,
+    /// `pilothouse file`.
+    Cli,
+    /// A goldfive agent, over harmonograf's wire.
+    Goldfive,
+}
+
+impl Source {
+    /// The word in lists.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Cli => "cli",
+            Self::Goldfive => "goldfive",
+        }
+    }
+
+    /// Whether decisions are delivered by us, and what the agent says is observed, not asked.
+    pub fn is_foreign(self) -> bool {
+        match self {
+            Self::Native | Self::Cli => false,
+            Self::Goldfive => true,
+        }
+    }
+}
+
+/// What makes a run this run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunKey {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Through which door.
+    pub source: Source,
+    /// The agent's own name.
+    pub agent: Untrusted,
+    /// Its session.
+    pub session: Untrusted,
+    /// The run id as the agent says it.
+    pub invocation: Untrusted,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It did its work.
+    Completed,
+    /// It could not.
+    Failed,
+    /// Somebody called it off.
+    Cancelled,
+    /// It was stopped.
+    Aborted,
+}
+
+impl End {
+    /// The word in lists.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+/// What a turn that ended without its run ending waits for; the first of several wins (EL-65).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKind {
+    /// Somebody outside the conversation decides.
+    Approval,
+    /// A long-running tool.
+    Tool,
+    /// A confirmation in the chat.
+    Confirmation,
+    /// More input.
+    Input,
+}
+
+impl InterruptKind {
+    /// The word in lists.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Tool => "tool",
+            Self::Confirmation => "confirmation",
+            Self::Input => "input",
+        }
+    }
+}
+
+/// What a run does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It works.
+    Running,
+    /// It asks something; neither success nor failure (DF-39).
+    Waiting,
+    /// Its turn ended while it waits; it has no agent by design.
+    Parked(InterruptKind),
+    /// It ended.
+    Ended(End),
+}
+
+impl RunState {
+    /// The word in lists.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Parked(_) => "parked",
+            Self::Ended(end) => end.word(),
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Ended(_))
+    }
+}
+
+/// Whether the agent is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// Its connection is open.
+    Attached,
+    /// It was there, and is not.
+    Away {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Filed by a process that does not stay, like the CLI: never "away".
+    Detached,
+}
+
+/// A run, as State and lists hold it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Ours.
+    pub id: RunId,
+    /// What makes it this run.
+    pub key: RunKey,
+    /// The project it belongs to.
+    #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+    pub project: Untrusted,
+    /// The conversation.
+    #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+    pub thread: Untrusted,
+    /// What started it, as the caller says.
+    #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+    pub origin: Untrusted,
+    /// The user it works for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Name>,
+    /// The credential that opened it, and alone may report for it.
+    pub opened_by: Name,
+    /// The run that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
+    /// Whether it can take up an answer after its turn ended. Left out means no.
+    #[serde(default)]
+    pub can_resume: bool,
+    /// When it was first seen.
+    pub opened_at: Timestamp,
+    /// What it does now.
+    pub state: RunState,
+    /// Whether its agent is there.
+    pub presence: Presence,
+    /// Its tasks, by the agent's own ids.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<Untrusted, Task>,
+    /// The newest plan's revision, and its tasks in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// What it asks now.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub open: BTreeSet<ApprovalId>,
+}
+
+/// One task of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// What it is about; the agent's words.
+    pub title: Untrusted,
+    /// How it stands.
+    pub state: TaskState,
+    /// The agent's words about that.
+    #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+    pub detail: Untrusted,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// How a task stands; the agent moves it, a decision never does (GF-25).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// Not begun.
+    Pending,
+    /// Begun.
+    Running,
+    /// Waiting for something outside.
+    Blocked {
+        /// For what: `awaiting_approval`.
+        blocker: Untrusted,
+        /// What is needed: the prompt.
+        needed: Untrusted,
+    },
+    /// Done.
+    Completed,
+    /// Could not be done.
+    Failed,
+    /// Called off.
+    Cancelled,
+    /// No longer needed.
+    NotNeeded,
+}
+
+impl TaskState {
+    /// The word in lists.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Blocked { .. } => "blocked",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::NotNeeded => "not needed",
+        }
+    }
+}
+
+/// The newest plan of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Counted by the agent.
+    pub revision: u32,
+    /// The agent's words.
+    #[serde(default, skip_serializing_if = "Untrusted::is_empty")]
+    pub summary: Untrusted,
+    /// Its tasks, in order.
+    pub tasks: Vec<PlanTask>,
+}
+
+/// One task as a plan names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanTask {
+    /// The agent's id of it.
+    pub id: Untrusted,
+    /// What it is about.
+    pub title: Untrusted,
+    /// How it stands.
+    pub state: TaskState,
+}

@@ -1,0 +1,556 @@
+//! What stands now: the fold of all facts.
+//!
+//! [`State::apply`] is written once and used three times: to recover from the log, to serve, and
+//! inside the dashboard, whose mirror may know only a part. So it never fails: what is about
+//! something unknown changes nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    approval::{
+        Applied, Approval, ApprovalId, Attempt, Decision, Delivery, Outcome, Pending, Settled,
+        WaitTimeout, Why,
+    },
+    event::{Event, Recorded, Scope, Seq},
+    names::{DecisionId, Key, WaitId},
+    run::{End, InterruptKind, Plan, Presence, Run, RunId, RunKey, RunState, Task, TaskState},
+    text::Untrusted,
+    time::Timestamp,
+    who::Tenant,
+};
+
+/// How long what has ended stays in memory, by the recorded time, so that every fold agrees.
+pub const KEEP_ENDED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What stands now.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    head: Seq,
+    last_at: Timestamp,
+    runs: BTreeMap<RunId, Arc<Run>>,
+    runs_by_key: HashMap<RunKey, RunId>,
+    pending: BTreeMap<ApprovalId, Arc<Pending>>,
+    settled: BTreeMap<ApprovalId, Arc<Settled>>,
+    latest: HashMap<(RunId, Untrusted), ApprovalId>,
+    keys: HashMap<(Tenant, Key), ApprovalId>,
+    decisions: HashMap<(Tenant, DecisionId), ApprovalId>,
+    deadlines: BTreeSet<(Timestamp, ApprovalId)>,
+    ended: VecDeque<(Timestamp, Ended)>,
+    has_forgotten: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ended {
+    Run(RunId),
+    Approval(ApprovalId),
+}
+
+/// One row of a State, for a reader that begins with what stands now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    /// A run.
+    Run(Arc<Run>),
+    /// A question that waits.
+    Pending(Arc<Pending>),
+    /// A question that has ended.
+    Settled(Arc<Settled>),
+}
+
+impl Row {
+    /// Who may see it.
+    pub fn scope(&self) -> Scope {
+        match self {
+            Self::Run(run) => run.scope(),
+            Self::Pending(pending) => pending.approval.scope(),
+            Self::Settled(settled) => settled.approval.scope(),
+        }
+    }
+}
+
+impl Run {
+    /// Who may see what is about it.
+    pub fn scope(&self) -> Scope {
+        Scope {
+            tenant: self.key.tenant.clone(),
+            owner: self.owner.clone(),
+        }
+    }
+}
+
+impl Approval {
+    /// Who may see what is about it.
+    pub fn scope(&self) -> Scope {
+        Scope {
+            tenant: self.from.tenant.clone(),
+            owner: self.owner.clone(),
+        }
+    }
+}
+
+/// Reading.
+impl State {
+    /// The newest event that is folded in.
+    pub fn head(&self) -> Seq {
+        self.head
+    }
+
+    /// When it was recorded.
+    pub fn last_at(&self) -> Timestamp {
+        self.last_at
+    }
+
+    /// Whether something has left memory, and may have to be read from the log.
+    pub fn has_forgotten(&self) -> bool {
+        self.has_forgotten
+    }
+
+    /// A run.
+    pub fn run(&self, id: RunId) -> Option<&Arc<Run>> {
+        self.runs.get(&id)
+    }
+
+    /// The run with this key.
+    pub fn run_by_key(&self, key: &RunKey) -> Option<&Arc<Run>> {
+        self.run(*self.runs_by_key.get(key)?)
+    }
+
+    /// All runs that are in memory, oldest first.
+    pub fn runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.runs.values()
+    }
+
+    /// A question that waits.
+    pub fn pending(&self, id: ApprovalId) -> Option<&Arc<Pending>> {
+        self.pending.get(&id)
+    }
+
+    /// All questions that wait, oldest first.
+    pub fn all_pending(&self) -> impl DoubleEndedIterator<Item = &Arc<Pending>> {
+        self.pending.values()
+    }
+
+    /// The questions after `id` that wait, oldest first.
+    pub fn pending_after(&self, id: Option<ApprovalId>) -> impl Iterator<Item = &Arc<Pending>> {
+        let from = id.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.pending
+            .range((from, std::ops::Bound::Unbounded))
+            .map(|(_, pending)| pending)
+    }
+
+    /// A question that has ended, while it is in memory.
+    pub fn settled(&self, id: ApprovalId) -> Option<&Arc<Settled>> {
+        self.settled.get(&id)
+    }
+
+    /// All questions that have ended and are in memory, by id.
+    pub fn all_settled(&self) -> impl DoubleEndedIterator<Item = &Arc<Settled>> {
+        self.settled.values()
+    }
+
+    /// What was asked under `id`, waiting or ended.
+    pub fn approval(&self, id: ApprovalId) -> Option<&Arc<Approval>> {
+        let pending = self.pending.get(&id).map(|pending| &pending.approval);
+        pending.or_else(|| self.settled.get(&id).map(|settled| &settled.approval))
+    }
+
+    /// The newest question that a run asked under the agent's own id.
+    pub fn latest(&self, run: RunId, target: &Untrusted) -> Option<ApprovalId> {
+        self.latest.get(&(run, target.clone())).copied()
+    }
+
+    /// What was filed under a key.
+    pub fn filed_under(&self, tenant: &Tenant, key: &Key) -> Option<ApprovalId> {
+        self.keys.get(&(tenant.clone(), key.clone())).copied()
+    }
+
+    /// What a decision id decided.
+    pub fn decided_by(&self, tenant: &Tenant, decision: &DecisionId) -> Option<ApprovalId> {
+        self.decisions
+            .get(&(tenant.clone(), decision.clone()))
+            .copied()
+    }
+
+    /// The next deadline, if one is near or far.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Questions whose deadline lies before `now`, earliest first.
+    pub fn overdue(&self, now: Timestamp) -> impl Iterator<Item = &Arc<Pending>> {
+        self.deadlines
+            .iter()
+            .take_while(move |(at, _)| *at < now)
+            .filter_map(|(_, id)| self.pending.get(id))
+    }
+
+    /// Who may see an event about what stands here; none where that is not known.
+    pub fn scope_of(&self, event: &Event) -> Option<Scope> {
+        match event {
+            Event::RunOpened { run, .. } => Some(run.scope()),
+            Event::ApprovalRequested { approval } => Some(approval.scope()),
+            other => match (other.approval(), other.run()) {
+                (Some(id), _) => self.approval(id).map(|approval| approval.scope()),
+                (None, Some(run)) => self.run(run).map(|run| run.scope()),
+                (None, None) => None,
+            },
+        }
+    }
+
+    /// Everything, as rows from which [`State::from_rows`] makes the same again.
+    pub fn rows(&self) -> Vec<Row> {
+        let runs = self.runs.values().cloned().map(Row::Run);
+        let pending = self.pending.values().cloned().map(Row::Pending);
+        let settled = self.settled.values().cloned().map(Row::Settled);
+        runs.chain(pending).chain(settled).collect()
+    }
+}
+
+/// Folding.
+impl State {
+    /// The State of which `rows` are all there is, at the event `head` recorded at `at`.
+    pub fn from_rows(head: Seq, at: Timestamp, rows: impl IntoIterator<Item = Row>) -> Self {
+        let mut state = Self {
+            head,
+            last_at: at,
+            has_forgotten: true,
+            ..Self::default()
+        };
+        for row in rows {
+            match row {
+                Row::Run(run) => state.put_run(run),
+                Row::Pending(pending) => state.put_pending(pending),
+                Row::Settled(settled) => state.put_settled(settled),
+            }
+        }
+        state.ended.make_contiguous().sort_by_key(|(at, _)| *at);
+        state
+    }
+
+    /// Folds one fact in. Never fails, and never looks at a clock.
+    pub fn apply(&mut self, recorded: &Recorded) {
+        let (seq, at) = (recorded.seq, recorded.at);
+        self.head = seq;
+        self.last_at = at;
+        match &*recorded.event {
+            Event::RunOpened { run, .. } => self.put_run(Arc::new((**run).clone())),
+            Event::PresenceChanged { run, presence } => self.attend(*run, *presence),
+            Event::RunParked { run, interrupt } => self.park(*run, *interrupt),
+            Event::RunEnded { run, end, .. } => self.end(*run, *end, at),
+            Event::TaskReported {
+                run,
+                task,
+                title,
+                state,
+                detail,
+            } => {
+                self.report_task(*run, task, title, state, detail, at);
+            }
+            Event::PlanReported { run, plan, .. } => self.report_plan(*run, plan, at),
+            Event::Said { .. } => {}
+            Event::ApprovalRequested { approval } => self.request(approval),
+            Event::ApprovalJoined { id, key } => self.join(*id, key),
+            Event::ApprovalGranted { id, decision } => {
+                self.decide(*id, decision, Outcome::Granted, at, seq);
+            }
+            Event::ApprovalRejected { id, decision } => {
+                self.decide(*id, decision, Outcome::Rejected, at, seq);
+            }
+            Event::ApprovalExpired { id } => self.settle(*id, Outcome::Expired, at, seq),
+            Event::ApprovalWithdrawn { id, why } => self.withdraw(*id, why, at, seq),
+            Event::DeadlinePassed { id } => self.pass(*id, at),
+            Event::DeadlineExtended { id, deadline, .. } => self.extend(*id, *deadline),
+            Event::WaitTimedOut { id, wait } => self.give_up(*id, wait, at),
+            Event::AttemptRefused { id, attempt } => self.attempted(*id, attempt),
+            Event::DeliveryMoved { id, delivery } => self.deliver(*id, delivery),
+            Event::DecisionApplied { id, applied } => self.applied(*id, applied),
+        }
+        self.forget(at);
+    }
+
+    fn put_run(&mut self, run: Arc<Run>) {
+        self.runs_by_key.insert(run.key.clone(), run.id);
+        if run.state.is_over() {
+            self.ended.push_back((run.opened_at, Ended::Run(run.id)));
+        }
+        self.runs.insert(run.id, run);
+    }
+
+    fn put_pending(&mut self, pending: Arc<Pending>) {
+        let approval = &pending.approval;
+        self.index(approval, &pending.joined);
+        if let Some(deadline) = pending.deadline
+            && pending.passed_at.is_none()
+        {
+            self.deadlines.insert((deadline, approval.id));
+        }
+        self.pending.insert(approval.id, pending);
+    }
+
+    fn put_settled(&mut self, settled: Arc<Settled>) {
+        let approval = &settled.approval;
+        self.index(approval, &settled.joined);
+        if let Some(decision) = settled.decision() {
+            let key = (approval.from.tenant.clone(), decision.id.clone());
+            self.decisions.insert(key, approval.id);
+        }
+        self.ended
+            .push_back((settled.at, Ended::Approval(approval.id)));
+        self.settled.insert(approval.id, settled);
+    }
+
+    fn index(&mut self, approval: &Approval, joined: &[Key]) {
+        let target = (approval.run, approval.target.clone());
+        let newest = self.latest.entry(target).or_insert(approval.id);
+        *newest = approval.id.max(*newest);
+        for key in approval.key.iter().chain(joined) {
+            let key = (approval.from.tenant.clone(), key.clone());
+            self.keys.insert(key, approval.id);
+        }
+    }
+
+    fn change_run(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+        if let Some(run) = self.runs.get_mut(&id) {
+            change(Arc::make_mut(run));
+        }
+    }
+
+    fn change_pending(&mut self, id: ApprovalId, change: impl FnOnce(&mut Pending)) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            change(Arc::make_mut(pending));
+        }
+    }
+
+    fn change_settled(&mut self, id: ApprovalId, change: impl FnOnce(&mut Settled)) {
+        if let Some(settled) = self.settled.get_mut(&id) {
+            change(Arc::make_mut(settled));
+        }
+    }
+
+    fn attend(&mut self, id: RunId, presence: Presence) {
+        self.change_run(id, |run| {
+            run.presence = presence;
+            if presence == Presence::Attached && matches!(run.state, RunState::Parked(_)) {
+                run.state = RunState::Running;
+                run.settle_state();
+            }
+        });
+    }
+
+    fn park(&mut self, id: RunId, interrupt: InterruptKind) {
+        self.change_run(id, |run| run.state = RunState::Parked(interrupt));
+    }
+
+    fn end(&mut self, id: RunId, end: End, at: Timestamp) {
+        self.change_run(id, |run| run.state = RunState::Ended(end));
+        self.ended.push_back((at, Ended::Run(id)));
+    }
+
+    fn report_task(
+        &mut self,
+        id: RunId,
+        task: &Untrusted,
+        title: &Untrusted,
+        state: &TaskState,
+        detail: &Untrusted,
+        at: Timestamp,
+    ) {
+        self.change_run(id, |run| run.put_task(task, title, state, detail, at));
+    }
+
+    fn report_plan(&mut self, id: RunId, plan: &Plan, at: Timestamp) {
+        self.change_run(id, |run| {
+            for task in &plan.tasks {
+                run.put_task(
+                    &task.id,
+                    &task.title,
+                    &task.state,
+                    &Untrusted::default(),
+                    at,
+                );
+            }
+            run.plan = Some(plan.clone());
+        });
+    }
+
+    fn request(&mut self, approval: &Arc<Approval>) {
+        self.change_run(approval.run, |run| {
+            run.open.insert(approval.id);
+            run.settle_state();
+        });
+        self.put_pending(Arc::new(Pending {
+            approval: approval.clone(),
+            joined: Vec::new(),
+            deadline: approval.deadline,
+            passed_at: None,
+            timed_out: Vec::new(),
+            attempts: Vec::new(),
+        }));
+    }
+
+    fn join(&mut self, id: ApprovalId, key: &Key) {
+        self.change_pending(id, |pending| pending.joined.push(key.clone()));
+        if let Some(approval) = self.approval(id) {
+            let key = (approval.from.tenant.clone(), key.clone());
+            self.keys.insert(key, id);
+        }
+    }
+
+    fn decide(
+        &mut self,
+        id: ApprovalId,
+        decision: &Decision,
+        outcome: fn(Decision) -> Outcome,
+        at: Timestamp,
+        seq: Seq,
+    ) {
+        self.settle(id, outcome(decision.clone()), at, seq);
+    }
+
+    fn withdraw(&mut self, id: ApprovalId, why: &Why, at: Timestamp, seq: Seq) {
+        self.settle(id, Outcome::Withdrawn(why.clone()), at, seq);
+    }
+
+    fn settle(&mut self, id: ApprovalId, outcome: Outcome, at: Timestamp, seq: Seq) {
+        let Some(pending) = self.pending.remove(&id) else {
+            return;
+        };
+        if let Some(deadline) = pending.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        self.change_run(pending.approval.run, |run| {
+            run.open.remove(&id);
+            run.settle_state();
+        });
+        self.put_settled(Arc::new(Settled {
+            approval: pending.approval.clone(),
+            joined: pending.joined.clone(),
+            outcome,
+            at,
+            seq,
+            delivery: None,
+            applied: None,
+        }));
+    }
+
+    fn pass(&mut self, id: ApprovalId, at: Timestamp) {
+        if let Some(deadline) = self.pending.get(&id).and_then(|p| p.deadline) {
+            self.deadlines.remove(&(deadline, id));
+        }
+        self.change_pending(id, |pending| pending.passed_at = Some(at));
+    }
+
+    fn extend(&mut self, id: ApprovalId, deadline: Timestamp) {
+        let Some(pending) = self.pending.get(&id) else {
+            return;
+        };
+        if let Some(earlier) = pending.deadline {
+            self.deadlines.remove(&(earlier, id));
+        }
+        self.deadlines.insert((deadline, id));
+        self.change_pending(id, |pending| {
+            pending.deadline = Some(deadline);
+            pending.passed_at = None;
+        });
+    }
+
+    fn give_up(&mut self, id: ApprovalId, wait: &WaitId, at: Timestamp) {
+        let wait = wait.clone();
+        self.change_pending(id, |pending| {
+            pending.timed_out.push(WaitTimeout { wait, at })
+        });
+    }
+
+    fn attempted(&mut self, id: ApprovalId, attempt: &Attempt) {
+        self.change_pending(id, |pending| pending.attempts.push(attempt.clone()));
+    }
+
+    fn deliver(&mut self, id: ApprovalId, delivery: &Delivery) {
+        self.change_settled(id, |settled| settled.delivery = Some(delivery.clone()));
+    }
+
+    fn applied(&mut self, id: ApprovalId, applied: &Applied) {
+        self.change_settled(id, |settled| settled.applied = Some(applied.clone()));
+    }
+
+    /// Lets go of what ended more than [`KEEP_ENDED`] before `at`.
+    fn forget(&mut self, at: Timestamp) {
+        while let Some((ended_at, what)) = self.ended.front().copied()
+            && at.since(ended_at) > KEEP_ENDED
+        {
+            self.ended.pop_front();
+            self.has_forgotten = true;
+            match what {
+                Ended::Run(id) => self.forget_run(id),
+                Ended::Approval(id) => self.forget_approval(id),
+            }
+        }
+    }
+
+    fn forget_run(&mut self, id: RunId) {
+        if let Some(run) = self.runs.remove(&id)
+            && self.runs_by_key.get(&run.key) == Some(&id)
+        {
+            self.runs_by_key.remove(&run.key);
+        }
+    }
+
+    fn forget_approval(&mut self, id: ApprovalId) {
+        let Some(settled) = self.settled.remove(&id) else {
+            return;
+        };
+        let approval = &settled.approval;
+        let target = (approval.run, approval.target.clone());
+        if self.latest.get(&target) == Some(&id) {
+            self.latest.remove(&target);
+        }
+        for key in approval.key.iter().chain(&settled.joined) {
+            self.keys
+                .remove(&(approval.from.tenant.clone(), key.clone()));
+        }
+        if let Some(decision) = settled.decision() {
+            let key = (approval.from.tenant.clone(), decision.id.clone());
+            self.decisions.remove(&key);
+        }
+    }
+}
+
+impl Run {
+    /// Running and Waiting follow from what is open; the other states are said by the agent.
+    fn settle_state(&mut self) {
+        if matches!(self.state, RunState::Running | RunState::Waiting) {
+            let waits = !self.open.is_empty();
+            self.state = if waits {
+                RunState::Waiting
+            } else {
+                RunState::Running
+            };
+        }
+    }
+
+    fn put_task(
+        &mut self,
+        id: &Untrusted,
+        title: &Untrusted,
+        state: &TaskState,
+        detail: &Untrusted,
+        at: Timestamp,
+    ) {
+        let known = self.tasks.get(id).map(|task| task.title.clone());
+        let title = if title.is_empty() {
+            known.unwrap_or_default()
+        } else {
+            title.clone()
+        };
+        let task = Task {
+            title,
+            state: state.clone(),
+            detail: detail.clone(),
+            at,
+        };
+        self.tasks.insert(id.clone(), task);
+    }
+}
