@@ -1,1 +1,4 @@
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod goldfive_wire;
+mod replay;
