@@ -1,1 +1,1 @@
-//! The terminal.
+//! The terminal: raw mode, signals, input, output.

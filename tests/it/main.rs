@@ -1,1 +1,5 @@
 //! The program from outside.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod goldfive_wire;
+mod replay;

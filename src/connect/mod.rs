@@ -1,0 +1,1 @@
+//! The one gRPC client: Watch with resume, calls with retry.

@@ -1,0 +1,1 @@
+//! Doors for agents that speak other wires.
