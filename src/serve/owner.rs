@@ -1,0 +1,613 @@
+//! The thread that owns the registry, and the handle to it.
+//!
+//! Invariant: nobody sees an event that a crash could take back. The thread decides a batch of
+//! commands on its working State, commits, and only then folds the events into the committed State,
+//! wakes the waiters, moves the head, and answers, in this order.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use registry::{
+    Approval, ApprovalId, Command, Detail, Event, Name, Pending, Principal, Recorded, Refusal,
+    RunId, Seq, Settled, State, Tenant, Timestamp, Wish,
+    command::{Found, Need, Observation},
+    decide::{self, Reply},
+    log::{Entry, Epoch, Log, LogError, Reader, Turn, Writes},
+    state::Row,
+};
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::{clock::Clock, reserve::Reserve};
+
+/// Commands that may wait; past it, callers are told `Busy`.
+const QUEUE_COMMANDS: usize = 8192;
+/// Commands decided in one turn (`ENGINE` §5.2).
+const BATCH_COMMANDS: usize = 1024;
+/// Deadlines that pass in one turn.
+const BATCH_DEADLINES: usize = 512;
+/// The newest events, kept for readers that are nearly there.
+const RING_EVENTS: usize = 65_536;
+/// Events read from disk at once, for readers that are far behind.
+const PAGE_EVENTS: usize = 512;
+/// How long the thread sleeps at most, so that a jump of the clock is noticed.
+const NAP: Duration = Duration::from_secs(1);
+
+/// The handle of the owning thread: submit a command, read, wait.
+#[derive(Clone)]
+pub struct Owner {
+    queue: SyncSender<Job>,
+    shared: Arc<Shared>,
+}
+
+/// What everybody reads.
+struct Shared {
+    committed: RwLock<State>,
+    ring: RwLock<VecDeque<Arc<Recorded>>>,
+    head: watch::Sender<Seq>,
+    waiters: Mutex<HashMap<ApprovalId, Arc<Notify>>>,
+    reader: Mutex<Box<dyn Reader>>,
+    epoch: Epoch,
+    clock: Clock,
+}
+
+struct Job {
+    command: Command,
+    frame: Option<Vec<u8>>,
+    answer: Caller,
+}
+
+type Caller = oneshot::Sender<Result<Reply, Refusal>>;
+type Answers = Vec<(Caller, Result<Reply, Refusal>)>;
+
+/// What the owning thread does when its log is broken: say so to a person, and end the process.
+pub type Fatal = Box<dyn Fn(&str) + Send>;
+
+impl Owner {
+    /// Folds the log and starts the thread. It ends when the last handle is dropped.
+    ///
+    /// # Errors
+    /// [`LogError`], if the log cannot be read.
+    pub fn start(
+        mut log: Box<dyn Log>,
+        clock: Clock,
+        reserve: Option<Reserve>,
+        fatal: Fatal,
+    ) -> Result<Self, LogError> {
+        let mut working = State::default();
+        let turn = log.turn(clock.now())?;
+        turn.missed()
+            .iter()
+            .for_each(|recorded| working.apply(recorded));
+        drop(turn);
+        let shared = Arc::new(Shared {
+            ring: RwLock::default(),
+            head: watch::Sender::new(working.head()),
+            waiters: Mutex::default(),
+            reader: Mutex::new(log.reader()?),
+            epoch: log.epoch().clone(),
+            committed: RwLock::new(working.clone()),
+            clock,
+        });
+        let (queue, jobs) = sync_channel(QUEUE_COMMANDS);
+        let desk = Desk {
+            reader: log.reader()?,
+            log,
+            working,
+            shared: shared.clone(),
+            reserve,
+        };
+        thread::Builder::new()
+            .name("registry".into())
+            .spawn(move || desk.serve_until_dropped(&jobs, &fatal))
+            .map_err(|error| LogError::Broken(format!("no thread: {error}")))?;
+        Ok(Self { queue, shared })
+    }
+
+    /// Has a wish judged. What it changed is durable when this returns.
+    ///
+    /// # Errors
+    /// Why it was not done; [`Refusal::Busy`] if too many are waiting.
+    pub async fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, Refusal> {
+        self.send(Command { by, wish }, None).await
+    }
+
+    /// The same for what a foreign agent did, with the original that says so.
+    ///
+    /// # Errors
+    /// As [`Owner::submit`].
+    pub async fn observe(
+        &self,
+        by: Principal,
+        wish: Wish,
+        original: Vec<u8>,
+    ) -> Result<Reply, Refusal> {
+        self.send(Command { by, wish }, Some(original)).await
+    }
+
+    async fn send(&self, command: Command, frame: Option<Vec<u8>>) -> Result<Reply, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job {
+            command,
+            frame,
+            answer,
+        };
+        self.queue.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => Refusal::Busy,
+            TrySendError::Disconnected(_) => stopping(),
+        })?;
+        answered.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// The committed State, for a short look.
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        read(&self.shared.committed)
+    }
+
+    /// Which log this is.
+    pub fn epoch(&self) -> &Epoch {
+        &self.shared.epoch
+    }
+
+    /// The server's time.
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now().max(self.state().last_at())
+    }
+
+    /// Everything that stands now, and the head it stands at.
+    pub fn snapshot(&self) -> (Vec<Row>, Seq, Timestamp) {
+        let state = self.state();
+        (state.rows(), state.head(), state.last_at())
+    }
+
+    /// What happened after `after`, and what will.
+    pub fn cursor(&self, after: Seq) -> Cursor {
+        Cursor {
+            owner: self.shared.clone(),
+            moved: self.shared.head.subscribe(),
+            after,
+        }
+    }
+
+    /// An approval, waiting or ended, however long ago.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`], also for another tenant's.
+    pub async fn approval(&self, tenant: &Tenant, id: ApprovalId) -> Result<Stands, Refusal> {
+        let known = {
+            let state = self.state();
+            let pending = state.pending(id).cloned().map(Stands::Pending);
+            pending.or_else(|| state.settled(id).cloned().map(Stands::Settled))
+        };
+        let stands = match known {
+            Some(stands) => Some(stands),
+            None => self
+                .read_log(move |reader| reader.settled(id))
+                .await?
+                .map(|settled| Stands::Settled(Arc::new(settled))),
+        };
+        stands
+            .filter(|stands| stands.approval().from.tenant == *tenant)
+            .ok_or(Refusal::NotFound("approval"))
+    }
+
+    /// What is large of an approval.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`], or [`Refusal::Unavailable`] if it cannot be read.
+    pub async fn detail(&self, id: ApprovalId) -> Result<Detail, Refusal> {
+        let bytes = self.read_log(move |reader| reader.detail(id)).await?;
+        let bytes = bytes.ok_or(Refusal::NotFound("approval"))?;
+        Detail::from_bytes(&bytes).map_err(|error| Refusal::Unavailable(error.to_string()))
+    }
+
+    /// Reads the log away from the async threads.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`] if it cannot be read.
+    pub async fn read_log<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&dyn Reader) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let shared = self.shared.clone();
+        let read = tokio::task::spawn_blocking(move || look(&**lock(&shared.reader)));
+        let read = read.await.map_err(|_| stopping())?;
+        read.map_err(|error| Refusal::Unavailable(error.to_string()))
+    }
+
+    /// Returns when the approval has ended; at once if it has. Registered before it looks, so that
+    /// no end is missed.
+    pub async fn until_settled(&self, id: ApprovalId) {
+        let waiter = Waiter::on(&self.shared, id);
+        loop {
+            let woken = waiter.notify.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            if self.state().pending(id).is_none() {
+                return;
+            }
+            woken.await;
+        }
+    }
+}
+
+fn stopping() -> Refusal {
+    Refusal::Unavailable("the server is stopping".into())
+}
+
+/// An approval, waiting or ended.
+#[derive(Clone, Debug)]
+pub enum Stands {
+    /// It waits.
+    Pending(Arc<Pending>),
+    /// It has ended.
+    Settled(Arc<Settled>),
+}
+
+impl Stands {
+    /// What was asked.
+    pub fn approval(&self) -> &Arc<Approval> {
+        match self {
+            Self::Pending(pending) => &pending.approval,
+            Self::Settled(settled) => &settled.approval,
+        }
+    }
+}
+
+/// One waiter's place in the table; it leaves with its last.
+struct Waiter<'a> {
+    shared: &'a Shared,
+    id: ApprovalId,
+    notify: Arc<Notify>,
+}
+
+impl<'a> Waiter<'a> {
+    fn on(shared: &'a Shared, id: ApprovalId) -> Self {
+        let notify = lock(&shared.waiters).entry(id).or_default().clone();
+        Self { shared, id, notify }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut waiters = lock(&self.shared.waiters);
+        // This one and the table's own: nobody else waits.
+        let alone = |notify: &Arc<Notify>| Arc::strong_count(notify) <= 2;
+        if waiters.get(&self.id).is_some_and(alone) {
+            waiters.remove(&self.id);
+        }
+    }
+}
+
+/// A reader's place in the log. Catching up and being live are the same code, and nothing queues.
+pub struct Cursor {
+    owner: Arc<Shared>,
+    moved: watch::Receiver<Seq>,
+    after: Seq,
+}
+
+impl Cursor {
+    /// The next events, at least one; waits for it. None when the log cannot be read any more.
+    pub async fn next(&mut self) -> Option<Vec<Arc<Recorded>>> {
+        while *self.moved.borrow_and_update() <= self.after {
+            self.moved.changed().await.ok()?;
+        }
+        let events = match self.in_ring() {
+            Some(events) => events,
+            None => self.on_disk().await?,
+        };
+        self.after = events.last()?.seq;
+        Some(events)
+    }
+
+    fn in_ring(&self) -> Option<Vec<Arc<Recorded>>> {
+        let ring = read(&self.owner.ring);
+        let first = ring.front()?.seq;
+        let skip = usize::try_from((self.after + 1).checked_sub(first)?).ok()?;
+        Some(ring.range(skip..).take(PAGE_EVENTS).cloned().collect())
+    }
+
+    async fn on_disk(&self) -> Option<Vec<Arc<Recorded>>> {
+        let (shared, after) = (self.owner.clone(), self.after);
+        let read = move || lock(&shared.reader).read(after, PAGE_EVENTS);
+        let events = tokio::task::spawn_blocking(read).await.ok()?.ok()?;
+        Some(events.into_iter().map(Arc::new).collect())
+    }
+}
+
+// A panic under one of these locks has ended the process (see `serve_until_dropped`), or left
+// nothing half done: each holder only looks, or makes one change.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the owning thread has on its desk.
+struct Desk {
+    log: Box<dyn Log>,
+    reader: Box<dyn Reader>,
+    working: State,
+    shared: Arc<Shared>,
+    reserve: Option<Reserve>,
+}
+
+/// The events of one turn, before they are committed.
+#[derive(Default)]
+struct Batch {
+    writes: Writes,
+    recorded: Vec<Arc<Recorded>>,
+    answers: Answers,
+}
+
+impl Desk {
+    fn serve_until_dropped(mut self, jobs: &Receiver<Job>, fatal: &Fatal) {
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve(jobs)));
+        match served {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => fatal(&error.to_string()),
+            Err(_) => fatal("the registry's thread panicked"),
+        }
+    }
+
+    fn serve(&mut self, jobs: &Receiver<Job>) -> Result<(), LogError> {
+        loop {
+            let first = match jobs.recv_timeout(self.nap()) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let batch: Vec<Job> = first
+                .into_iter()
+                .chain(jobs.try_iter())
+                .take(BATCH_COMMANDS)
+                .collect();
+            if let Some(reserve) = &mut self.reserve {
+                reserve.restore();
+            }
+            let idle = batch.is_empty();
+            if !idle || self.is_due() {
+                self.turn(batch)?;
+            }
+            if idle {
+                self.log.rest()?;
+            }
+        }
+    }
+
+    fn nap(&self) -> Duration {
+        let now = self.shared.clock.now();
+        let due = self.working.next_deadline();
+        due.map_or(NAP, |due| due.since(now) + Duration::from_millis(1))
+            .min(NAP)
+    }
+
+    fn is_due(&self) -> bool {
+        let now = self.shared.clock.now();
+        self.working.next_deadline().is_some_and(|due| due < now)
+    }
+
+    /// One turn: what others wrote, what has passed by itself, then the commands, then one commit.
+    fn turn(&mut self, jobs: Vec<Job>) -> Result<(), LogError> {
+        let mut turn = match self.log.turn(self.shared.clock.now()) {
+            Ok(turn) => turn,
+            Err(LogError::Locked(why)) => {
+                refuse_all(jobs, &why);
+                return Ok(());
+            }
+            Err(broken) => return Err(broken),
+        };
+        let desk = Decider {
+            working: &mut self.working,
+            shared: &self.shared,
+            reader: &*self.reader,
+            filing_refused: self.reserve.as_ref().is_some_and(Reserve::is_spent),
+        };
+        let batch = desk.decide(&mut *turn, jobs)?;
+        if batch.recorded.is_empty() {
+            drop(turn);
+            answer(batch.answers);
+            return Ok(());
+        }
+        match turn.commit(batch.writes) {
+            Ok(()) => {
+                publish(&self.shared, &batch.recorded);
+                answer(batch.answers);
+                Ok(())
+            }
+            Err(LogError::Full(why)) => {
+                self.working = read(&self.shared.committed).clone();
+                if let Some(reserve) = &mut self.reserve {
+                    reserve.spend();
+                }
+                for (caller, _) in batch.answers {
+                    let _ = caller.send(Err(Refusal::Unavailable(format!(
+                        "{why}; nothing was recorded"
+                    ))));
+                }
+                Ok(())
+            }
+            Err(broken) => Err(broken),
+        }
+    }
+}
+
+fn refuse_all(jobs: Vec<Job>, why: &str) {
+    for job in jobs {
+        let _ = job.answer.send(Err(Refusal::Unavailable(why.into())));
+    }
+}
+
+/// A caller that has gone away is no reason to stop.
+fn answer(answers: Answers) {
+    for (caller, reply) in answers {
+        let _ = caller.send(reply);
+    }
+}
+
+/// Written, then applied, then seen: waiters first, readers next; the caller is answered last.
+fn publish(shared: &Shared, recorded: &[Arc<Recorded>]) {
+    {
+        let mut committed = shared
+            .committed
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        recorded
+            .iter()
+            .for_each(|recorded| committed.apply(recorded));
+    }
+    {
+        let mut ring = shared.ring.write().unwrap_or_else(PoisonError::into_inner);
+        ring.extend(recorded.iter().cloned());
+        let excess = ring.len().saturating_sub(RING_EVENTS);
+        ring.drain(..excess);
+    }
+    let ended = recorded
+        .iter()
+        .filter(|recorded| recorded.event.is_terminal());
+    {
+        let waiters = lock(&shared.waiters);
+        let waiting = ended.filter_map(|recorded| waiters.get(&recorded.event.approval()?));
+        waiting.for_each(|notify| notify.notify_waiters());
+    }
+    if let Some(last) = recorded.last() {
+        shared.head.send_replace(last.seq);
+    }
+}
+
+/// Decides one batch on the working State.
+struct Decider<'a> {
+    working: &'a mut State,
+    shared: &'a Shared,
+    reader: &'a dyn Reader,
+    filing_refused: bool,
+}
+
+impl Decider<'_> {
+    fn decide(self, turn: &mut dyn Turn, jobs: Vec<Job>) -> Result<Batch, LogError> {
+        let missed: Vec<_> = turn.missed().iter().cloned().map(Arc::new).collect();
+        missed
+            .iter()
+            .for_each(|recorded| self.working.apply(recorded));
+        publish(self.shared, &missed);
+
+        let now = turn.now();
+        let mut batch = Batch::default();
+        let deadline = Name::system("deadline");
+        let passed = decide::overdue(self.working, now, BATCH_DEADLINES);
+        fold(self.working, &mut batch, passed, &deadline, now);
+        for mut job in jobs {
+            let judged = self.judge(&mut job.command, now)?;
+            let reply = match judged {
+                Ok(events) => {
+                    keep_detail(&mut batch.writes, &job, &events);
+                    fold(self.working, &mut batch, events, job.command.by.name(), now);
+                    Ok(decide::reply(self.working, &job.command))
+                }
+                Err(refusal) => {
+                    let attempt = decide::attempted(self.working, &job.command, &refusal, now);
+                    let attempt = attempt.into_iter().collect();
+                    fold(
+                        self.working,
+                        &mut batch,
+                        attempt,
+                        job.command.by.name(),
+                        now,
+                    );
+                    Err(refusal)
+                }
+            };
+            batch.answers.push((job.answer, reply));
+        }
+        Ok(batch)
+    }
+
+    fn judge(
+        &self,
+        command: &mut Command,
+        now: Timestamp,
+    ) -> Result<Result<Vec<Event>, Refusal>, LogError> {
+        let files = matches!(command.wish, Wish::File(_) | Wish::OpenRun(_));
+        if files && self.filing_refused {
+            let why = "no space left on the server's disk; decisions still count".into();
+            return Ok(Err(Refusal::Unavailable(why)));
+        }
+        for need in command.needs(self.working) {
+            if let Some(found) = self.find(need)? {
+                command.take(found);
+            }
+        }
+        Ok(registry::decide(self.working, command, now))
+    }
+
+    fn find(&self, need: Need) -> Result<Option<Found>, LogError> {
+        let past = |settled: Option<Settled>| settled.map(|past| Found::Past(Arc::new(past)));
+        match need {
+            Need::Form(id) => {
+                let bytes = self.reader.detail(id)?.unwrap_or_default();
+                let detail = Detail::from_bytes(&bytes)
+                    .map_err(|error| LogError::Broken(format!("the detail of {id}: {error}")))?;
+                Ok(Some(Found::Form(detail.form)))
+            }
+            Need::Past(id) => Ok(past(self.reader.settled(id)?)),
+            Need::Key(tenant, key) => match self.reader.filed_under(&tenant, &key)? {
+                Some(id) => Ok(past(self.reader.settled(id)?)),
+                None => Ok(None),
+            },
+            Need::Decision(tenant, decision) => {
+                let decided = self.reader.decided_by(&tenant, &decision)?;
+                Ok(decided.map(Found::Decision))
+            }
+        }
+    }
+}
+
+/// Folds at once, so that the next command of the batch sees it.
+fn fold(working: &mut State, batch: &mut Batch, events: Vec<Event>, actor: &Name, now: Timestamp) {
+    for event in events {
+        let Some(scope) = working.scope_of(&event) else {
+            continue;
+        };
+        let recorded = Recorded {
+            seq: working.head() + 1,
+            at: now,
+            scope,
+            event: Arc::new(event),
+        };
+        working.apply(&recorded);
+        batch.writes.events.push(Entry {
+            recorded: recorded.clone(),
+            actor: actor.clone(),
+        });
+        batch.recorded.push(Arc::new(recorded));
+    }
+}
+
+/// What is large goes to disk beside its event, in the same commit.
+fn keep_detail(writes: &mut Writes, job: &Job, events: &[Event]) {
+    let filed = match &job.command.wish {
+        Wish::File(file) | Wish::Observe(Observation::Asked(file)) => Some(file),
+        _ => None,
+    };
+    let new = |event: &Event| matches!(event, Event::ApprovalRequested { .. });
+    if let Some(file) = filed
+        && events.iter().any(new)
+    {
+        writes
+            .details
+            .push((file.id, file.filing.detail.to_bytes()));
+    }
+    let run: Option<RunId> = events.iter().find_map(Event::run);
+    if let (Some(run), Some(frame)) = (run, &job.frame) {
+        writes.frames.push((run, frame.clone()));
+    }
+}

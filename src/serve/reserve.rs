@@ -1,0 +1,61 @@
+//! Room on disk that is kept free, so that decisions still fit when filing is refused.
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// How much is kept, in bytes (`ENGINE` §5.2).
+const RESERVE_BYTES: usize = 16 * 1024 * 1024;
+
+/// A file that stands for free room: taken away when the disk is full, made anew when it is not.
+/// Making it anew is the probe write: until it succeeds, filing stays refused.
+#[derive(Debug)]
+pub struct Reserve {
+    path: PathBuf,
+    spent: bool,
+}
+
+impl Reserve {
+    /// Keeps room in `dir`.
+    pub fn keep_in(dir: &Path) -> Self {
+        let path = dir.join("reserve");
+        let spent = fs::metadata(&path).map_or(0, |file| file.len()) < RESERVE_BYTES as u64;
+        let mut reserve = Self { path, spent };
+        reserve.restore();
+        reserve
+    }
+
+    /// Whether filing has to be refused.
+    pub fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// Gives the room to what has to be written now.
+    pub fn spend(&mut self) {
+        self.spent = true;
+        // If it cannot be taken away, it gives no room; the next commit will say so.
+        let _ = fs::remove_file(&self.path);
+    }
+
+    /// Tries to keep the room again, where it was spent.
+    pub fn restore(&mut self) {
+        if self.spent {
+            self.spent = self.write().is_err();
+        }
+        if self.spent {
+            // A part of it is no use to anybody.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        let mut file = fs::File::create(&self.path)?;
+        let block = [0u8; 64 * 1024];
+        for _ in 0..RESERVE_BYTES / block.len() {
+            file.write_all(&block)?;
+        }
+        file.sync_all()
+    }
+}
