@@ -1,5 +1,6 @@
 //! The program from outside.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod arrows;
 mod goldfive_wire;
 mod replay;
