@@ -480,6 +480,26 @@ pub fn welcome(session: &str, stream: &str, now_ms: i64) -> TelemetryDown {
     }
 }
 
+/// What an agent wants to be told, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// Who.
+    pub agent_id: String,
+    /// Of which session.
+    pub session_id: String,
+    /// On which stream: that of the welcome, or one that adds its session to it.
+    pub stream_id: String,
+}
+
+/// Reads a subscription.
+pub fn subscription(request: hg::SubscribeControlRequest) -> Subscription {
+    Subscription {
+        agent_id: request.agent_id,
+        session_id: request.session_id,
+        stream_id: request.stream_id,
+    }
+}
+
 fn kind_and_payload(wish: Wish) -> (gf::ControlKind, Option<control_event::Payload>) {
     use control_event::Payload as P;
     use gf::ControlKind as K;

@@ -301,7 +301,8 @@ fn presence(run: &Run, here: bool, now: Timestamp) -> Option<Event> {
     let presence = match (run.presence, here) {
         (Presence::Attached, true) if parked => Presence::Attached,
         (Presence::Away { .. }, true) => Presence::Attached,
-        (Presence::Attached, false) => Presence::Away { since: now },
+        // A parked run has no agent by design.
+        (Presence::Attached, false) if !parked => Presence::Away { since: now },
         _ => return None,
     };
     Some(Event::PresenceChanged {

@@ -1,0 +1,331 @@
+//! What agents call. Every call acts as the agent whose credential it carries.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use registry::{
+    ApprovalId, Principal, Refusal, Role, RunId, Wish, decide::Reply, names::WaitId,
+    run::Presence, who::{Verb, may},
+};
+use tokio::time::{Instant, timeout};
+use tonic::{Request, Response, Status};
+
+use super::{
+    Server,
+    identity::Surface,
+    owner::Stands,
+    stop::Until,
+};
+use crate::wire::{
+    pb::pilothouse::v1::{
+        AckControlRequest, AckControlResponse, AwaitRequest, AwaitResponse, ClaimRequest,
+        ClaimResponse, ControlsRequest, ControlsResponse, EndRunRequest, EndRunResponse,
+        FileRequest, FileResponse, HeartbeatRequest, HeartbeatResponse, OpenRunRequest,
+        OpenRunResponse, ReportAppliedRequest, ReportAppliedResponse, ReportDriftRequest,
+        ReportDriftResponse, ReportPlanRequest, ReportPlanResponse, ReportStartedRequest,
+        ReportStartedResponse, ReportTaskRequest, ReportTaskResponse, RestoreRequest,
+        RestoreResponse, SayRequest, SayResponse, WithdrawRequest, WithdrawResponse,
+        agent_service_server::AgentService,
+    },
+    pilothouse as wire,
+    status::status,
+};
+
+/// How long one call of `Await` is held at most (DESIGN §4.1.7).
+const HELD: Duration = Duration::from_secs(55);
+/// How long a waiter waits that does not say (GF-33); `PILOTHOUSE_WAIT_DEFAULT_MS` in our config.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Waiters remembered at once; past it the oldest calls begin their patience anew.
+const WAITS_COUNT: usize = 100_000;
+
+/// When each waiter began, so that its patience is one over all its calls.
+#[derive(Clone, Default)]
+pub struct Waits(Arc<Mutex<HashMap<(ApprovalId, WaitId), Instant>>>);
+
+impl Waits {
+    fn began(&self, id: ApprovalId, wait: &WaitId) -> Instant {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits.len() >= WAITS_COUNT {
+            waits.clear();
+        }
+        *waits.entry((id, wait.clone())).or_insert_with(Instant::now)
+    }
+
+    fn forget(&self, id: ApprovalId, wait: &WaitId) {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.remove(&(id, wait.clone()));
+    }
+}
+
+/// The patience of a waiter that does not say.
+pub fn default_patience() -> Duration {
+    let said = std::env::var("PILOTHOUSE_WAIT_DEFAULT_MS").ok();
+    let said = said.and_then(|ms| ms.parse().ok()).filter(|ms| *ms > 0);
+    said.map_or(PATIENCE, Duration::from_millis)
+}
+
+impl Server {
+    fn agent<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
+        let caller = self.caller(Surface::Agent, request)?;
+        Ok(caller.principal)
+    }
+
+    async fn wish(&self, by: Principal, wish: Result<Wish, Refusal>) -> Result<Reply, Status> {
+        let wish = wish.map_err(|refusal| status(&refusal))?;
+        self.submit(by, wish).await
+    }
+
+    /// The run was heard of; if it was away, it is there again. Whether it is one that can be away.
+    async fn hear(&self, run: RunId, by: &Principal) -> bool {
+        let away = |run: &registry::Run| matches!(run.presence, Presence::Away { .. });
+        let known = {
+            let state = self.owner.state();
+            let run = state.run(run).filter(|run| run.opened_by == *by.name());
+            run.map(|run| (away(run), run.presence == Presence::Detached))
+        };
+        let Some((was_away, detached)) = known else {
+            return false;
+        };
+        if !detached {
+            self.leases.hear(run, by);
+        }
+        if was_away {
+            let here = Wish::Attend { run, here: true };
+            let _ = self.owner.submit(by.clone(), here).await;
+        }
+        !detached
+    }
+
+    fn unavailable<T>(&self, request: &Request<T>, what: &str) -> Status {
+        let authorised = self.agent(request).and_then(|by| {
+            may(&by, Verb::Work, None, None).map_err(|refusal| status(&refusal))
+        });
+        match authorised {
+            Ok(_) => Status::unimplemented(format!("{what} is not available yet")),
+            Err(refused) => refused,
+        }
+    }
+
+    /// Waits for an answer, for as long as one call is held.
+    async fn await_one(
+        &self,
+        by: Principal,
+        wish: wire::AwaitWish,
+    ) -> Result<AwaitResponse, Refusal> {
+        let stands = self.owner.approval(by.tenant(), wish.id).await?;
+        let approval = stands.approval().clone();
+        if !by.is(Role::Agent) || approval.filed_by != *by.name() {
+            return Err(Refusal::NotYours("another agent filed this one"));
+        }
+        if let Stands::Settled(settled) = stands {
+            return Ok(wire::settled_await(&settled));
+        }
+        let attached = self.hear(approval.run, &by).await;
+        let _held = attached.then(|| self.leases.hold(approval.run, &by));
+        let (began, patience) = match &wish.wait {
+            Some(wait) => (
+                self.waits.began(wish.id, wait),
+                wish.patience.unwrap_or(self.patience),
+            ),
+            None => (Instant::now(), wish.patience.unwrap_or_default()),
+        };
+        let left = |began: Instant| patience.saturating_sub(began.elapsed());
+        let hold = left(began).min(HELD);
+        let settled = timeout(hold, self.owner.until_settled(wish.id));
+        let stopped = self.stop.wait().until(settled).await.is_none();
+        if let Stands::Settled(settled) = self.owner.approval(by.tenant(), wish.id).await? {
+            return Ok(wire::settled_await(&settled));
+        }
+        if stopped {
+            return Err(Refusal::Unavailable("the server is stopping".into()));
+        }
+        // A poll that ends records nothing; only a waiter gives up.
+        if let Some(wait) = wish.wait.filter(|_| left(began).is_zero()) {
+            self.waits.forget(wish.id, &wait);
+            let (id, at) = (wish.id, self.owner.now());
+            let gave_up = Wish::GiveUp {
+                id,
+                wait: wait.clone(),
+            };
+            self.owner.submit(by, gave_up).await?;
+            return Ok(wire::gave_up(&wait, at));
+        }
+        Ok(wire::pending_left(left(began)))
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for Server {
+    async fn open_run(
+        &self,
+        request: Request<OpenRunRequest>,
+    ) -> Result<Response<OpenRunResponse>, Status> {
+        let by = self.agent(&request)?;
+        let id = RunId::mint(self.owner.now(), randomness()?);
+        let wish = wire::open_run(request.into_inner(), &by, id);
+        match self.wish(by.clone(), wish).await? {
+            Reply::Run(run) => {
+                self.hear(run, &by).await;
+                Ok(Response::new(wire::opened(run)))
+            }
+            _ => Err(Status::internal("a run was opened and is not there")),
+        }
+    }
+
+    async fn end_run(
+        &self,
+        request: Request<EndRunRequest>,
+    ) -> Result<Response<EndRunResponse>, Status> {
+        let by = self.agent(&request)?;
+        self.wish(by, wire::end_run(request.into_inner())).await?;
+        Ok(Response::new(EndRunResponse {}))
+    }
+
+    async fn report_task(
+        &self,
+        request: Request<ReportTaskRequest>,
+    ) -> Result<Response<ReportTaskResponse>, Status> {
+        let by = self.agent(&request)?;
+        self.wish(by, wire::report_task(request.into_inner())).await?;
+        Ok(Response::new(ReportTaskResponse {}))
+    }
+
+    async fn report_plan(
+        &self,
+        request: Request<ReportPlanRequest>,
+    ) -> Result<Response<ReportPlanResponse>, Status> {
+        let by = self.agent(&request)?;
+        self.wish(by, wire::report_plan(request.into_inner())).await?;
+        Ok(Response::new(ReportPlanResponse {}))
+    }
+
+    async fn say(&self, request: Request<SayRequest>) -> Result<Response<SayResponse>, Status> {
+        let by = self.agent(&request)?;
+        self.wish(by, wire::say(request.into_inner())).await?;
+        Ok(Response::new(SayResponse {}))
+    }
+
+    async fn file(&self, request: Request<FileRequest>) -> Result<Response<FileResponse>, Status> {
+        let by = self.agent(&request)?;
+        let id = ApprovalId::mint(self.owner.now(), randomness()?);
+        let wish = wire::file(request.into_inner(), id).map_err(|refusal| status(&refusal))?;
+        let warnings = warnings(&wish);
+        let reply = self.submit(by.clone(), wish).await?;
+        let Reply::Approval(id) = reply else {
+            return Err(Status::internal("an approval was filed and is not there"));
+        };
+        let stands = self.owner.approval(by.tenant(), id).await;
+        let stands = stands.map_err(|refusal| status(&refusal))?;
+        self.hear(stands.approval().run, &by).await;
+        Ok(Response::new(wire::filed(stands.approval(), warnings)))
+    }
+
+    async fn r#await(
+        &self,
+        request: Request<AwaitRequest>,
+    ) -> Result<Response<AwaitResponse>, Status> {
+        let by = self.agent(&request)?;
+        let wish = wire::await_(request.into_inner()).map_err(|refusal| status(&refusal))?;
+        let answer = self.await_one(by, wish).await;
+        answer.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn withdraw(
+        &self,
+        request: Request<WithdrawRequest>,
+    ) -> Result<Response<WithdrawResponse>, Status> {
+        let by = self.agent(&request)?;
+        self.wish(by, wire::withdraw(request.into_inner())).await?;
+        Ok(Response::new(WithdrawResponse {}))
+    }
+
+    async fn report_applied(
+        &self,
+        request: Request<ReportAppliedRequest>,
+    ) -> Result<Response<ReportAppliedResponse>, Status> {
+        let by = self.agent(&request)?;
+        self.wish(by, wire::report_applied(request.into_inner())).await?;
+        Ok(Response::new(ReportAppliedResponse {}))
+    }
+
+    async fn heartbeat(
+        &self,
+        request: Request<HeartbeatRequest>,
+    ) -> Result<Response<HeartbeatResponse>, Status> {
+        let by = self.agent(&request)?;
+        may(&by, Verb::Work, None, None).map_err(|refusal| status(&refusal))?;
+        let runs = wire::heartbeat(request.into_inner()).map_err(|refusal| status(&refusal))?;
+        for run in runs {
+            self.hear(run, &by).await;
+        }
+        Ok(Response::new(wire::heartbeat_answer(self.owner.now())))
+    }
+
+    async fn claim(
+        &self,
+        request: Request<ClaimRequest>,
+    ) -> Result<Response<ClaimResponse>, Status> {
+        Err(self.unavailable(&request, "Claim"))
+    }
+
+    async fn restore(
+        &self,
+        request: Request<RestoreRequest>,
+    ) -> Result<Response<RestoreResponse>, Status> {
+        Err(self.unavailable(&request, "Restore"))
+    }
+
+    async fn report_started(
+        &self,
+        request: Request<ReportStartedRequest>,
+    ) -> Result<Response<ReportStartedResponse>, Status> {
+        Err(self.unavailable(&request, "ReportStarted"))
+    }
+
+    async fn report_drift(
+        &self,
+        request: Request<ReportDriftRequest>,
+    ) -> Result<Response<ReportDriftResponse>, Status> {
+        Err(self.unavailable(&request, "ReportDrift"))
+    }
+
+    type ControlsStream = tokio_stream::Empty<Result<ControlsResponse, Status>>;
+
+    async fn controls(
+        &self,
+        request: Request<ControlsRequest>,
+    ) -> Result<Response<Self::ControlsStream>, Status> {
+        Err(self.unavailable(&request, "Controls"))
+    }
+
+    async fn ack_control(
+        &self,
+        request: Request<AckControlRequest>,
+    ) -> Result<Response<AckControlResponse>, Status> {
+        Err(self.unavailable(&request, "AckControl"))
+    }
+}
+
+/// Forms that cannot be declined with one key (case A31): the one who files can mend that.
+fn warnings(wish: &Wish) -> Vec<String> {
+    let Wish::File(file) = wish else {
+        return Vec::new();
+    };
+    let fields = file.filing.detail.form.cannot_be_declined_in_one_step();
+    let warn = |label| {
+        format!("'{label}' is required and has no default: it must be filled in even to reject")
+    };
+    fields.iter().map(|field| warn(field.label.line())).collect()
+}
+
+/// 80 random bits for an id.
+pub(super) fn randomness() -> Result<u128, Status> {
+    let bits = getrandom::u64().and_then(|high| Ok((high, getrandom::u64()?)));
+    match bits {
+        Ok((high, low)) => Ok((u128::from(high) << 64) | u128::from(low)),
+        Err(error) => Err(Status::internal(format!("no randomness: {error}"))),
+    }
+}

@@ -1,0 +1,380 @@
+//! What people call. Every call acts as the person whose credential it carries.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use registry::{
+    Principal, Refusal, Run, RunId, Seq, State, Timestamp, Untrusted, Wish,
+    decide::Reply,
+    event::Recorded,
+    state::Row,
+    who::{Verb, may, sees},
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use tokio_stream::{Stream, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status};
+
+use super::{
+    Server,
+    identity::Surface,
+    owner::{Owner, Stands},
+    stop::{Stop, Until},
+};
+use crate::wire::{
+    pb::pilothouse::v1::{
+        ControlRequest, ControlResponse, DecideRequest, DecideResponse, DismissRequest,
+        DismissResponse, ExtendRequest, ExtendResponse, GetRequest, GetResponse, GetRunRequest,
+        GetRunResponse, HistoryRequest, HistoryResponse, ListRequest, ListResponse, WatchRequest,
+        WatchResponse, WhoamiRequest, WhoamiResponse, operator_service_server::OperatorService,
+    },
+    pilothouse as wire,
+    status::status,
+};
+
+/// How often a stream on which nothing happens says that it is alive (`ENGINE` §5.3).
+const TICK: Duration = Duration::from_secs(10);
+/// Messages on their way to one watcher; past it the flow control of the stream holds its reader.
+const IN_FLIGHT: usize = 256;
+/// Events of a run's record in one answer.
+const RECORD_EVENTS: usize = 500;
+/// Ended approvals read at once while looking for those that a caller may see.
+const HISTORY_PAGE: usize = 500;
+
+impl Server {
+    fn person<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
+        Ok(self.caller(Surface::Operator, request)?.principal)
+    }
+
+    async fn shown(&self, by: &Principal, id: registry::ApprovalId) -> Result<Stands, Refusal> {
+        let stands = self.owner.approval(by.tenant(), id).await?;
+        may(by, Verb::See, stands.approval().owner.as_ref(), None)?;
+        Ok(stands)
+    }
+
+    async fn get_whole(&self, by: &Principal, request: GetRequest) -> Result<GetResponse, Refusal> {
+        let id = wire::get(request)?;
+        let stands = self.shown(by, id).await?;
+        let detail = self.owner.detail(id).await?;
+        let run = self.owner.state().run(stands.approval().run).cloned();
+        Ok(match stands {
+            Stands::Pending(pending) => wire::got_pending(&pending, &detail, run.as_deref()),
+            Stands::Settled(settled) => wire::got_settled(&settled, &detail, run.as_deref()),
+        })
+    }
+
+    async fn get_run_whole(
+        &self,
+        by: &Principal,
+        request: GetRunRequest,
+    ) -> Result<GetRunResponse, Refusal> {
+        let (named, after) = wire::get_run(request)?;
+        let run = find_run(&self.owner.state(), by, &named)?;
+        let id = run.id;
+        let read = move |log: &dyn registry::log::Reader| log.record(id, after, RECORD_EVENTS + 1);
+        let mut record = self.owner.read_log(read).await?;
+        let has_more = record.len() > RECORD_EVENTS;
+        record.truncate(RECORD_EVENTS);
+        Ok(wire::got_run(&run, &record, has_more))
+    }
+
+    async fn decide_one(
+        &self,
+        by: Principal,
+        request: DecideRequest,
+    ) -> Result<DecideResponse, Refusal> {
+        let wish = wire::decide(request)?;
+        let tenant = by.tenant().clone();
+        let Reply::Approval(id) = self.owner.submit(by, wish).await? else {
+            return Err(Refusal::NotFound("approval"));
+        };
+        match self.owner.approval(&tenant, id).await? {
+            Stands::Settled(settled) => Ok(wire::decided(&settled)),
+            Stands::Pending(_) => Err(Refusal::StillPending),
+        }
+    }
+
+    async fn extend_one(
+        &self,
+        by: Principal,
+        request: ExtendRequest,
+    ) -> Result<ExtendResponse, Refusal> {
+        let wish = wire::extend(request)?;
+        let Wish::Extend { id, .. } = &wish else {
+            return Err(Refusal::NotFound("approval"));
+        };
+        let (id, tenant) = (*id, by.tenant().clone());
+        self.owner.submit(by, wish).await?;
+        match self.owner.approval(&tenant, id).await? {
+            Stands::Pending(pending) => Ok(wire::extended(pending.deadline.unwrap_or_default())),
+            Stands::Settled(settled) => Err(Refusal::Expired { at: settled.at }),
+        }
+    }
+
+    fn list_open(&self, by: &Principal, request: ListRequest) -> Result<ListResponse, Refusal> {
+        let wish = wire::list(request)?;
+        let state = self.owner.state();
+        let mut items = Vec::new();
+        let mut next = None;
+        for pending in state.pending_after(wish.after) {
+            let approval = &pending.approval;
+            let labels = |(key, value)| approval.labels.get(key) == Some(value);
+            let run = wish.run.as_ref();
+            let matches = sees(by, &approval.scope())
+                && wish.labels.iter().all(labels)
+                && run.is_none_or(|run| names_run(run, approval.run, &approval.from.invocation))
+                && wish.session.as_ref().is_none_or(|session| approval.from.session == *session);
+            let Some(run) = state.run(approval.run).filter(|_| matches) else {
+                continue;
+            };
+            if items.len() == wish.limit {
+                next = wire::last_id(&items);
+                break;
+            }
+            items.push(wire::open_item(pending, run));
+        }
+        Ok(wire::page(items, next, state.head()))
+    }
+
+    async fn history_page(
+        &self,
+        by: &Principal,
+        request: HistoryRequest,
+    ) -> Result<HistoryResponse, Refusal> {
+        let (limit, mut before) = wire::history(request)?;
+        let mut shown = Vec::new();
+        loop {
+            let tenant = by.tenant().clone();
+            let page = self.owner.read_log(move |log| log.history(&tenant, before, HISTORY_PAGE));
+            let page = page.await?;
+            let last = page.len() < HISTORY_PAGE;
+            for settled in page {
+                before = Some(settled.seq);
+                if sees(by, &settled.approval.scope()) {
+                    shown.push(settled);
+                }
+                if shown.len() == limit {
+                    return Ok(wire::history_page(&shown, before));
+                }
+            }
+            if last {
+                return Ok(wire::history_page(&shown, None));
+            }
+        }
+    }
+}
+
+fn names_run(named: &Untrusted, id: RunId, invocation: &Untrusted) -> bool {
+    named == invocation || named.raw().eq_ignore_ascii_case(&id.to_string())
+}
+
+/// A run by our id, or by the agent's own where that names one only.
+fn find_run(state: &State, by: &Principal, named: &Untrusted) -> Result<Arc<Run>, Refusal> {
+    let visible = |run: &&Arc<Run>| run.key.tenant == *by.tenant();
+    let mut found = state
+        .runs()
+        .filter(visible)
+        .filter(|run| names_run(named, run.id, &run.key.invocation));
+    let run = found.next().ok_or(Refusal::NotFound("run"))?;
+    may(by, Verb::See, run.owner.as_ref(), None)?;
+    if let Some(other) = found.next() {
+        return Err(Refusal::Invalid(format!(
+            "several runs have that name: use our id, as {} or {}",
+            run.id, other.id
+        )));
+    }
+    Ok(run.clone())
+}
+
+/// One watcher: what stands now, then every fact it may see. Nothing queues for it but what is on
+/// its way; a watcher that stalls holds only itself.
+struct Watcher {
+    owner: Owner,
+    stop: Stop,
+    by: Principal,
+    to: mpsc::Sender<Result<WatchResponse, Status>>,
+    prev: Seq,
+}
+
+impl Watcher {
+    async fn run(mut self, after: Option<Seq>) -> Option<()> {
+        let after = match after {
+            Some(seq) => seq,
+            None => self.begin().await?,
+        };
+        self.prev = after;
+        let mut cursor = self.owner.cursor(after);
+        let mut tick = Instant::now() + TICK;
+        loop {
+            let next = self.stop.wait().until(timeout_at(tick, cursor.next())).await;
+            match next {
+                None => return self.send(Err(Status::unavailable("the server is stopping"))).await,
+                Some(Ok(None)) => {
+                    return self.send(Err(Status::unavailable("the log cannot be read"))).await;
+                }
+                Some(Ok(Some(events))) => self.tell(&events).await?,
+                Some(Err(_)) => {
+                    let (head, now) = (self.prev, self.now());
+                    self.send(Ok(wire::tick(head, now))).await?;
+                    tick = Instant::now() + TICK;
+                }
+            }
+        }
+    }
+
+    /// The rows of the committed State, and the event up to which they hold.
+    async fn begin(&mut self) -> Option<Seq> {
+        let (rows, seq, at) = self.owner.snapshot();
+        let mine = rows.into_iter().filter(|row: &Row| sees(&self.by, &row.scope()));
+        for row in mine.collect::<Vec<_>>() {
+            self.send(Ok(wire::row(&row))).await?;
+        }
+        let end = wire::snapshot_end(self.owner.epoch(), seq, at, self.now());
+        self.send(Ok(end)).await?;
+        Some(seq)
+    }
+
+    async fn tell(&mut self, events: &[Arc<Recorded>]) -> Option<()> {
+        for recorded in events {
+            if sees(&self.by, &recorded.scope) {
+                let message = wire::recorded(recorded, self.prev);
+                self.prev = recorded.seq;
+                self.send(Ok(message)).await?;
+            }
+        }
+        Some(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.owner.now()
+    }
+
+    async fn send(&self, message: Result<WatchResponse, Status>) -> Option<()> {
+        self.to.send(message).await.ok()
+    }
+}
+
+#[tonic::async_trait]
+impl OperatorService for Server {
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let by = self.person(&request)?;
+        // A user sees their own runs, which is nothing that could be refused.
+        let anything = may(&by, Verb::See, Some(by.name()), None);
+        anything.map_err(|refusal| status(&refusal))?;
+        let cursor = wire::watch(request.into_inner()).map_err(|refusal| status(&refusal))?;
+        let after = match cursor {
+            None => None,
+            Some((epoch, _)) if epoch != *self.owner.epoch() => {
+                return Err(Status::failed_precondition("DIVERGED: this is another log"));
+            }
+            Some((_, seq)) if seq > self.owner.state().head() => {
+                return Err(Status::failed_precondition("DIVERGED: the log ends before that"));
+            }
+            Some((_, seq)) => Some(seq),
+        };
+        let (to, stream) = mpsc::channel(IN_FLIGHT);
+        let watcher = Watcher {
+            owner: self.owner.clone(),
+            stop: self.stop.clone(),
+            by,
+            to,
+            prev: 0,
+        };
+        tokio::spawn(watcher.run(after));
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
+        let by = self.person(&request)?;
+        let anything = may(&by, Verb::See, Some(by.name()), None);
+        anything.map_err(|refusal| status(&refusal))?;
+        let page = self.list_open(&by, request.into_inner());
+        page.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
+        let by = self.person(&request)?;
+        let whole = self.get_whole(&by, request.into_inner()).await;
+        whole.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn get_run(
+        &self,
+        request: Request<GetRunRequest>,
+    ) -> Result<Response<GetRunResponse>, Status> {
+        let by = self.person(&request)?;
+        let whole = self.get_run_whole(&by, request.into_inner()).await;
+        whole.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn history(
+        &self,
+        request: Request<HistoryRequest>,
+    ) -> Result<Response<HistoryResponse>, Status> {
+        let by = self.person(&request)?;
+        let anything = may(&by, Verb::See, Some(by.name()), None);
+        anything.map_err(|refusal| status(&refusal))?;
+        let page = self.history_page(&by, request.into_inner()).await;
+        page.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn decide(
+        &self,
+        request: Request<DecideRequest>,
+    ) -> Result<Response<DecideResponse>, Status> {
+        let by = self.person(&request)?;
+        let decided = self.decide_one(by, request.into_inner()).await;
+        decided.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn control(
+        &self,
+        request: Request<ControlRequest>,
+    ) -> Result<Response<ControlResponse>, Status> {
+        let by = self.person(&request)?;
+        let allowed = may(&by, Verb::Extend, None, None);
+        allowed.map_err(|refusal| status(&refusal))?;
+        Err(Status::unimplemented("Control is not available yet"))
+    }
+
+    async fn extend(
+        &self,
+        request: Request<ExtendRequest>,
+    ) -> Result<Response<ExtendResponse>, Status> {
+        let by = self.person(&request)?;
+        let extended = self.extend_one(by, request.into_inner()).await;
+        extended.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn dismiss(
+        &self,
+        request: Request<DismissRequest>,
+    ) -> Result<Response<DismissResponse>, Status> {
+        let by = self.person(&request)?;
+        let wish = wire::dismiss(request.into_inner()).map_err(|refusal| status(&refusal))?;
+        self.submit(by, wish).await?;
+        Ok(Response::new(DismissResponse {}))
+    }
+
+    async fn whoami(
+        &self,
+        request: Request<WhoamiRequest>,
+    ) -> Result<Response<WhoamiResponse>, Status> {
+        let caller = self.caller(Surface::Operator, &request)?;
+        let head = self.owner.state().head();
+        Ok(Response::new(wire::whoami(
+            &caller.principal,
+            &caller.by,
+            env!("CARGO_PKG_VERSION"),
+            self.owner.epoch(),
+            head,
+            self.owner.now(),
+        )))
+    }
+}
