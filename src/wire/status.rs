@@ -1,1 +1,119 @@
-//! stub
+//! A refusal as a gRPC status, and back. What a client goes by is the typed detail, never the text.
+
+use prost::Message;
+use registry::{Refusal, Timestamp};
+use tonic::{Code, Status};
+use tonic_types::pb as rpc;
+
+use super::{
+    pb::pilothouse::v1 as pb,
+    pilothouse::{moment_of, moment_out},
+};
+
+/// The type of our detail, after the slash of its URL.
+const TYPE: &str = "pilothouse.v1.Refusal";
+
+/// The status that carries a refusal.
+pub fn status(refusal: &Refusal) -> Status {
+    let message = refusal.to_string();
+    let detail = prost_types::Any {
+        type_url: format!("type.googleapis.com/{TYPE}"),
+        value: detail(refusal).encode_to_vec(),
+    };
+    let whole = rpc::Status {
+        code: refusal.grpc(),
+        message: message.clone(),
+        details: vec![detail],
+    };
+    let code = Code::from_i32(refusal.grpc());
+    Status::with_details(code, message, whole.encode_to_vec().into())
+}
+
+fn detail(refusal: &Refusal) -> pb::Refusal {
+    let mut detail = pb::Refusal {
+        reason: refusal.word().to_owned(),
+        message: refusal.to_string(),
+        http_status: refusal.http().into(),
+        ..pb::Refusal::default()
+    };
+    match refusal {
+        Refusal::AlreadySettled {
+            id,
+            outcome,
+            by,
+            at,
+        } => {
+            detail.approval_id = id.to_string();
+            detail.outcome = outcome.clone();
+            detail.decided_by = by.as_ref().map(ToString::to_string).unwrap_or_default();
+            detail.at = Some(moment_out(*at));
+        }
+        Refusal::Expired { at } => detail.at = Some(moment_out(*at)),
+        Refusal::Stale { now } => detail.digest = now.to_string(),
+        Refusal::Answers(errors) => {
+            let fault = |error: &registry::form::FieldError| pb::FieldFault {
+                name: error.field.clone(),
+                message: error.to_string(),
+            };
+            detail.fields = errors.iter().map(fault).collect();
+        }
+        Refusal::Unauthenticated(_)
+        | Refusal::Invalid(_)
+        | Refusal::TooLarge { .. }
+        | Refusal::RateLimited
+        | Refusal::Busy
+        | Refusal::NotFound(_)
+        | Refusal::NotYours(_)
+        | Refusal::KeyReused(_)
+        | Refusal::ThreadBusy
+        | Refusal::StillPending
+        | Refusal::RunOver
+        | Refusal::Unreachable
+        | Refusal::Unavailable(_) => {}
+    }
+    detail
+}
+
+/// What a server told of its refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What to match on: [`Refusal::word`], or one that is newer than ours.
+    pub word: String,
+    /// The sentence for the person who can fix it.
+    pub message: String,
+    /// The same in HTTP's numbers.
+    pub http: u16,
+    /// Of `already_settled`: which approval.
+    pub approval: Option<String>,
+    /// How it ended.
+    pub outcome: Option<String>,
+    /// Who decided.
+    pub decided_by: Option<String>,
+    /// When; also of `expired`.
+    pub at: Option<Timestamp>,
+    /// Of `stale`: the digest of what stands there now.
+    pub digest: Option<String>,
+    /// Of `answers`: the name of each field that is wrong, and the whole sentence about it.
+    pub fields: Vec<(String, String)>,
+}
+
+/// The refusal in a status; none if it carries none of ours.
+pub fn refused(status: &Status) -> Option<Told> {
+    let whole = rpc::Status::decode(status.details()).ok()?;
+    let ours = |any: &&prost_types::Any| any.type_url.rsplit('/').next() == Some(TYPE);
+    let any = whole.details.iter().find(ours)?;
+    let refusal = pb::Refusal::decode(any.value.as_slice()).ok()?;
+    let said = |text: String| (!text.is_empty()).then_some(text);
+    let fault = |fault: pb::FieldFault| (fault.name, fault.message);
+    Some(Told {
+        word: said(refusal.reason)?,
+        message: refusal.message,
+        http: u16::try_from(refusal.http_status).ok()?,
+        approval: said(refusal.approval_id),
+        outcome: said(refusal.outcome),
+        decided_by: said(refusal.decided_by),
+        at: refusal.at.and_then(|at| moment_of("when", at).ok()),
+        digest: said(refusal.digest),
+        fields: refusal.fields.into_iter().map(fault).collect(),
+    })
+}

@@ -466,6 +466,11 @@ impl fmt::Display for Number {
 }
 
 impl Answers {
+    /// Answers that a form accepted before they were written; only for log and wire.
+    pub fn written(answers: impl IntoIterator<Item = (String, Answer)>) -> Self {
+        Self(answers.into_iter().collect())
+    }
+
     /// The answer to one field.
     pub fn get(&self, name: &str) -> Option<&Answer> {
         self.0.get(name)

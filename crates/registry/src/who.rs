@@ -66,6 +66,17 @@ impl Name {
         ))
     }
 
+    /// Reads back a name that we wrote, also one of ours; only for log and wire.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] if we cannot have written it.
+    pub fn written(text: &str) -> Result<Self, Refusal> {
+        match text.strip_prefix("system:") {
+            Some(what) => Self::parse(what).map(|_| Self(text.to_owned())),
+            None => Self::parse(text),
+        }
+    }
+
     /// One of our own actors: `system:deadline`.
     pub fn system(what: &'static str) -> Self {
         Self(format!("system:{what}"))

@@ -1,0 +1,218 @@
+//! Requests of agents, read at the server's door.
+
+use std::time::Duration;
+
+use registry::{
+    ApprovalId, Name, Principal, Refusal, RunId, Untrusted, Wish,
+    approval::{Filing, title_for},
+    command::{Ending, File, OpenRun},
+    names::{Key, WaitId},
+    run::{RunKey, Source},
+};
+use serde::de::IgnoredAny;
+
+use super::{
+    detail_of, labels_of, missing, pb, plan_of, said, span_of, task_state, task_subject,
+    tool_subject, word, word_or_default,
+};
+
+/// The run gets `id` if it is new. Its tenant is that of `by`, whatever the request says.
+///
+/// # Errors
+/// [`Refusal::NotYours`] for another tenant, [`Refusal::Invalid`] for what cannot be read.
+pub fn open_run(req: pb::OpenRunRequest, by: &Principal, id: RunId) -> Result<Wish, Refusal> {
+    let owner = said(&req.user, Name::parse)?;
+    let parent = said(&req.parent_run_id, str::parse)?;
+    let context = json_or_nothing(req.context)?;
+    if !req.tenant.is_empty() && req.tenant != by.tenant().as_str() {
+        return Err(Refusal::NotYours("the tenant comes from the credential"));
+    }
+    let source = match req.detached {
+        true => Source::Cli,
+        false => Source::Native,
+    };
+    Ok(Wish::OpenRun(OpenRun {
+        id,
+        key: RunKey {
+            tenant: by.tenant().clone(),
+            source,
+            agent: req.agent.into(),
+            session: req.session.into(),
+            invocation: req.invocation.into(),
+        },
+        project: req.project.into(),
+        thread: req.thread.into(),
+        origin: req.origin.into(),
+        owner,
+        parent,
+        can_resume: req.can_resume,
+        context,
+    }))
+}
+
+fn json_or_nothing(text: String) -> Result<Untrusted, Refusal> {
+    if !text.is_empty() {
+        serde_json::from_str::<IgnoredAny>(&text)
+            .map_err(|error| Refusal::Invalid(format!("the context is not JSON: {error}")))?;
+    }
+    Ok(text.into())
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read, also if it does not say how the run ends.
+pub fn end_run(req: pb::EndRunRequest) -> Result<Wish, Refusal> {
+    use pb::end_run_request::How;
+    let how = match req.how.ok_or_else(|| missing("how it ends"))? {
+        How::Ended(end) => Ending::Over(word(end)?),
+        How::Paused(kind) => Ending::Paused(word(kind)?),
+    };
+    Ok(Wish::EndRun {
+        run: req.run_id.parse()?,
+        how,
+        reason: req.reason.into(),
+    })
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn report_task(req: pb::ReportTaskRequest) -> Result<Wish, Refusal> {
+    let run = req.run_id.parse()?;
+    let task = req.task.ok_or_else(|| missing("the task"))?;
+    named(&task)?;
+    Ok(Wish::ReportTask {
+        run,
+        state: task_state(&task)?,
+        task: task.id.into(),
+        title: task.title.into(),
+        detail: task.detail.into(),
+    })
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn report_plan(req: pb::ReportPlanRequest) -> Result<Wish, Refusal> {
+    let run = req.run_id.parse()?;
+    let plan = req.plan.ok_or_else(|| missing("the plan"))?;
+    plan.tasks.iter().try_for_each(named)?;
+    Ok(Wish::ReportPlan {
+        run,
+        plan: plan_of(plan)?,
+        cause: req.cause.into(),
+    })
+}
+
+/// The empty id means the run itself, which is no task.
+fn named(task: &pb::Task) -> Result<(), Refusal> {
+    match task.id.as_str() {
+        "" => Err(missing("the id of a task").into()),
+        _ => Ok(()),
+    }
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn say(req: pb::SayRequest) -> Result<Wish, Refusal> {
+    Ok(Wish::Say {
+        run: req.run_id.parse()?,
+        text: req.text.into(),
+    })
+}
+
+/// The approval gets `id` if it is new. Of sizes and times the registry judges.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read, also if nobody is asked or the form cannot be answered.
+pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
+    use pb::file_request::Subject::{Task, Tool};
+    let run = req.run_id.parse()?;
+    let subject = match req.subject.ok_or_else(|| missing("the task or tool"))? {
+        Task(task) => task_subject(task),
+        Tool(tool) => tool_subject(tool),
+    };
+    let detail = detail_of(req.detail.unwrap_or_default())?;
+    let title = match req.title.as_str() {
+        "" => title_for(&subject, &detail.prompt),
+        title => title.into(),
+    };
+    let (deadline, on_deadline) = match req.deadline {
+        None => (None, Default::default()),
+        Some(deadline) => {
+            let after = deadline
+                .after
+                .ok_or_else(|| missing("the deadline's length"))?;
+            let after = span_of("the deadline", after)?;
+            (Some(after), word_or_default(deadline.on_deadline)?)
+        }
+    };
+    let filing = Filing {
+        key: said(&req.key, Key::parse)?,
+        target: req.target_id.into(),
+        step: req.step.into(),
+        subject,
+        title,
+        detail,
+        asks: word(req.asks)?,
+        labels: labels_of(req.labels),
+        deadline,
+        on_deadline,
+        hold: word_or_default(req.hold)?,
+        risk: word_or_default(req.risk)?,
+    };
+    Ok(Wish::File(Box::new(File {
+        id,
+        run,
+        filing,
+        past: None,
+    })))
+}
+
+/// A waiter, or a look without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwaitWish {
+    /// What it waits for.
+    pub id: ApprovalId,
+    /// Which waiter; none is a poll.
+    pub wait: Option<WaitId>,
+    /// How long it waits in all; none where it does not say.
+    pub patience: Option<Duration>,
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn await_(req: pb::AwaitRequest) -> Result<AwaitWish, Refusal> {
+    let patience = req.patience.map(|span| span_of("the patience", span));
+    Ok(AwaitWish {
+        id: req.approval_id.parse()?,
+        wait: said(&req.wait_id, WaitId::parse)?,
+        patience: patience.transpose()?,
+    })
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn withdraw(req: pb::WithdrawRequest) -> Result<Wish, Refusal> {
+    Ok(Wish::Withdraw {
+        id: req.approval_id.parse()?,
+        reason: req.reason.into(),
+        past: None,
+    })
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn report_applied(req: pb::ReportAppliedRequest) -> Result<Wish, Refusal> {
+    Ok(Wish::ReportApplied {
+        id: req.approval_id.parse()?,
+        result: word(req.result)?,
+        detail: req.detail.into(),
+        past: None,
+    })
+}
+
+/// The runs whose agent is there.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn heartbeat(req: pb::HeartbeatRequest) -> Result<Vec<RunId>, Refusal> {
+    req.run_ids.iter().map(|id| id.parse()).collect()
+}

@@ -1,0 +1,138 @@
+//! Requests of people, read at the server's door.
+
+use std::collections::BTreeMap;
+
+use registry::{
+    ApprovalId, Digest, Name, Refusal, Seq, Untrusted, Wish,
+    command::Decide,
+    form::{Form, RawAnswers},
+    names::DecisionId,
+};
+
+use super::{Garbled, labels_of, missing, pb, said, span_of, word, word_or_default};
+
+const PAGE: usize = 100;
+const PAGE_MAX: usize = 500;
+
+/// Form and history are the owning thread's to add.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read, also if there is no verdict or no digest.
+pub fn decide(req: pb::DecideRequest) -> Result<Wish, Refusal> {
+    let digest: Digest = req.digest.parse().map_err(|error| {
+        Refusal::Invalid(format!("the digest of what was seen is needed: {error}"))
+    })?;
+    Ok(Wish::Decide(Box::new(Decide {
+        id: req.id.parse()?,
+        decision: DecisionId::parse(&req.decision_id)?,
+        verdict: word(req.verdict)?,
+        digest,
+        answers: RawAnswers::from_iter(req.answers),
+        note: req.note.into(),
+        seen: word_or_default(req.seen)?,
+        on_behalf_of: said(&req.on_behalf_of, Name::parse)?,
+        form: Form::default(),
+        past: None,
+        decided_before: None,
+    })))
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn extend(req: pb::ExtendRequest) -> Result<Wish, Refusal> {
+    let after = req.after.ok_or_else(|| missing("how long from now"))?;
+    Ok(Wish::Extend {
+        id: req.id.parse()?,
+        span: span_of("how long from now", after)?,
+        past: None,
+    })
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn dismiss(req: pb::DismissRequest) -> Result<Wish, Refusal> {
+    Ok(Wish::Dismiss {
+        id: req.id.parse()?,
+        note: req.note.into(),
+        past: None,
+    })
+}
+
+/// One page of what is open, and of what kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListWish {
+    /// How many at most: 1 to 500.
+    pub limit: usize,
+    /// Only those after this one.
+    pub after: Option<ApprovalId>,
+    /// Only those with all of these.
+    pub labels: BTreeMap<Untrusted, Untrusted>,
+    /// Only of this run: our id, or the agent's own.
+    pub run: Option<Untrusted>,
+    /// Only of this session.
+    pub session: Option<Untrusted>,
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn list(req: pb::ListRequest) -> Result<ListWish, Refusal> {
+    Ok(ListWish {
+        limit: page_size(req.page_size)?,
+        after: said(&req.page_token, page_token)?,
+        labels: labels_of(req.labels),
+        run: (!req.run.is_empty()).then(|| req.run.into()),
+        session: (!req.session.is_empty()).then(|| req.session.into()),
+    })
+}
+
+/// How many at most, and the event before which they ended.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn history(req: pb::HistoryRequest) -> Result<(usize, Option<Seq>), Refusal> {
+    let before = said(&req.page_token, page_token)?;
+    Ok((page_size(req.page_size)?, before))
+}
+
+fn page_size(size: u32) -> Result<usize, Refusal> {
+    match usize::try_from(size) {
+        Ok(0) => Ok(PAGE),
+        Ok(size) if size <= PAGE_MAX => Ok(size),
+        _ => Err(Refusal::Invalid(format!(
+            "a page has 1 to {PAGE_MAX} entries, not {size}"
+        ))),
+    }
+}
+
+fn page_token<T: std::str::FromStr>(token: &str) -> Result<T, Garbled> {
+    let bad = |_| Garbled("the page token is not one that was given out".into());
+    token.parse().map_err(bad)
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn get(req: pb::GetRequest) -> Result<ApprovalId, Refusal> {
+    req.id.parse()
+}
+
+/// Which run, by our id or the agent's own, and the event after which its record is wanted.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if no run is named.
+pub fn get_run(req: pb::GetRunRequest) -> Result<(Untrusted, Seq), Refusal> {
+    match req.run.as_str() {
+        "" => Err(missing("the run's id").into()),
+        _ => Ok((req.run.into(), req.after_seq)),
+    }
+}
+
+/// The place to go on from: which log, and after which event. None: first what stands now.
+///
+/// # Errors
+/// [`Refusal::Invalid`] if the cursor does not say of which log it is.
+pub fn watch(req: pb::WatchRequest) -> Result<Option<(String, Seq)>, Refusal> {
+    match req.after {
+        Some(cursor) if cursor.epoch.is_empty() => Err(missing("the cursor's epoch").into()),
+        cursor => Ok(cursor.map(|cursor| (cursor.epoch, cursor.seq))),
+    }
+}

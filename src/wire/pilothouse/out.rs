@@ -1,0 +1,539 @@
+//! Facts go out: what the server answers.
+
+use std::time::Duration;
+
+use registry::{
+    Approval, ApprovalId, Detail, Event, Name, Pending, Principal, Recorded, Run, RunId, Seq,
+    Settled, Timestamp, Untrusted,
+    approval::{Applied, Attempt, Decision, Delivery, Outcome, WaitTimeout, Why},
+    form::Answer,
+    names::{Key, WaitId},
+    run::{Presence, RunState, Task},
+    state::Row,
+};
+
+use super::{
+    Asked, Word, detail_out, labels_out, moment_out, pb, plan_out, span_out, subject_out, task_out,
+};
+
+// === For agents ===
+
+/// The run's id.
+pub fn opened(id: RunId) -> pb::OpenRunResponse {
+    let run_id = id.to_string();
+    pb::OpenRunResponse { run_id }
+}
+
+/// The approval's id and digest; and what its agent should know, a sentence each.
+pub fn filed(approval: &Approval, warnings: Vec<String>) -> pb::FileResponse {
+    pb::FileResponse {
+        approval_id: approval.id.to_string(),
+        digest: approval.digest.to_string(),
+        warnings,
+    }
+}
+
+/// Still open, and this much patience is left.
+pub fn pending_left(left: Duration) -> pb::AwaitResponse {
+    let left = Some(span_out(left));
+    awaited(pb::await_response::State::Pending(pb::StillPending {
+        left,
+    }))
+}
+
+/// It has ended.
+pub fn settled_await(settled: &Settled) -> pb::AwaitResponse {
+    let settled = settled_out(settled);
+    awaited(pb::await_response::State::Settled(settled))
+}
+
+/// The waiter's patience has ended.
+pub fn gave_up(wait: &WaitId, at: Timestamp) -> pb::AwaitResponse {
+    let timeout = timeout(wait, at);
+    awaited(pb::await_response::State::TimedOut(timeout))
+}
+
+fn awaited(state: pb::await_response::State) -> pb::AwaitResponse {
+    pb::AwaitResponse { state: Some(state) }
+}
+
+/// The server's clock.
+pub fn heartbeat_answer(now: Timestamp) -> pb::HeartbeatResponse {
+    let server_time = moment(now);
+    pb::HeartbeatResponse { server_time }
+}
+
+// === For people ===
+
+/// One entry of a page.
+pub fn open_item(pending: &Pending, run: &Run) -> pb::OpenItem {
+    pb::OpenItem {
+        pending: Some(pending_out(pending)),
+        run: Some(run_out(run)),
+    }
+}
+
+/// One page of what is open: the next one begins after `next`; it holds all up to the event `as_of`.
+pub fn page(items: Vec<pb::OpenItem>, next: Option<ApprovalId>, as_of: Seq) -> pb::ListResponse {
+    pb::ListResponse {
+        items,
+        next_page_token: next.map(|id| id.to_string()).unwrap_or_default(),
+        as_of_seq: as_of,
+    }
+}
+
+/// One approval, whole. The run is missing only if the server has forgotten it.
+pub fn got(asked: &Asked, detail: &Detail, run: Option<&Run>) -> pb::GetResponse {
+    use pb::get_response::Approval;
+    let approval = match asked {
+        Asked::Pending(pending) => Approval::Pending(pending_out(pending)),
+        Asked::Settled(settled) => Approval::Settled(settled_out(settled)),
+    };
+    pb::GetResponse {
+        detail: Some(detail_out(detail)),
+        run: run.map(run_out),
+        approval: Some(approval),
+    }
+}
+
+/// A run, and a piece of its record.
+pub fn got_run(run: &Run, record: &[Recorded], has_more: bool) -> pb::GetRunResponse {
+    let before = record.iter().map(|recorded| recorded.seq);
+    let before = [0].into_iter().chain(before);
+    pb::GetRunResponse {
+        run: Some(run_out(run)),
+        record: record
+            .iter()
+            .zip(before)
+            .map(|(recorded, prev_seq)| recorded_out(recorded, prev_seq))
+            .collect(),
+        has_more,
+    }
+}
+
+/// One page of what has ended: the next one begins before the event `next`.
+pub fn history_page(settled: &[Settled], next: Option<Seq>) -> pb::HistoryResponse {
+    pb::HistoryResponse {
+        settled: settled.iter().map(settled_out).collect(),
+        next_page_token: next.map(|seq| seq.to_string()).unwrap_or_default(),
+    }
+}
+
+/// What the decision came to: also the first answer, to a retry.
+pub fn decided(settled: &Settled) -> pb::DecideResponse {
+    let settled = Some(settled_out(settled));
+    pb::DecideResponse { settled }
+}
+
+/// The deadline as it is now.
+pub fn extended(deadline: Timestamp) -> pb::ExtendResponse {
+    let deadline = moment(deadline);
+    pb::ExtendResponse { deadline }
+}
+
+/// Who the caller is; `by` says how the server knows.
+pub fn whoami(
+    who: &Principal,
+    by: &str,
+    version: &str,
+    epoch: &str,
+    head: Seq,
+    now: Timestamp,
+) -> pb::WhoamiResponse {
+    pb::WhoamiResponse {
+        name: who.name().to_string(),
+        tenant: who.tenant().as_str().to_owned(),
+        roles: who.roles().map(|role| role.word().to_owned()).collect(),
+        by: by.to_owned(),
+        server_version: version.to_owned(),
+        head: Some(cursor(epoch, head)),
+        server_time: moment(now),
+    }
+}
+
+// === Watch ===
+
+/// A part of what stands now.
+pub fn row(row: &Row) -> pb::WatchResponse {
+    use pb::watch_response::What;
+    watch(match row {
+        Row::Run(run) => What::Run(run_out(run)),
+        Row::Pending(pending) => What::Pending(pending_out(pending)),
+        Row::Settled(settled) => What::Settled(settled_out(settled)),
+    })
+}
+
+/// What stands now is complete; what comes is after this place.
+pub fn snapshot_end(
+    epoch: &str,
+    seq: Seq,
+    last_at: Timestamp,
+    now: Timestamp,
+) -> pb::WatchResponse {
+    watch(pb::watch_response::What::End(pb::SnapshotEnd {
+        cursor: Some(cursor(epoch, seq)),
+        last_at: moment(last_at),
+        server_time: moment(now),
+    }))
+}
+
+/// A fact; `prev_seq` is the one before it in this stream.
+pub fn recorded(recorded: &Recorded, prev_seq: Seq) -> pb::WatchResponse {
+    let recorded = recorded_out(recorded, prev_seq);
+    watch(pb::watch_response::What::Recorded(recorded))
+}
+
+/// Nothing happened up to the event `seq`.
+pub fn tick(seq: Seq, now: Timestamp) -> pb::WatchResponse {
+    let server_time = moment(now);
+    watch(pb::watch_response::What::Tick(pb::Tick {
+        seq,
+        server_time,
+    }))
+}
+
+fn watch(what: pb::watch_response::What) -> pb::WatchResponse {
+    pb::WatchResponse { what: Some(what) }
+}
+
+pub(super) fn cursor(epoch: &str, seq: Seq) -> pb::Cursor {
+    let epoch = epoch.to_owned();
+    pb::Cursor { epoch, seq }
+}
+
+// === Nouns ===
+
+fn moment(at: Timestamp) -> Option<prost_types::Timestamp> {
+    Some(moment_out(at))
+}
+
+fn text(text: &Untrusted) -> String {
+    text.raw().to_owned()
+}
+
+fn or_nothing<T: ToString>(said: Option<&T>) -> String {
+    said.map(T::to_string).unwrap_or_default()
+}
+
+fn keys(keys: &[Key]) -> Vec<String> {
+    keys.iter().map(Key::to_string).collect()
+}
+
+fn approval_out(approval: &Approval) -> pb::Approval {
+    use pb::approval::Subject;
+    pb::Approval {
+        id: approval.id.to_string(),
+        run_id: approval.run.to_string(),
+        tenant: approval.from.tenant.as_str().to_owned(),
+        source: approval.from.source.number(),
+        agent: text(&approval.from.agent),
+        session: text(&approval.from.session),
+        invocation: text(&approval.from.invocation),
+        owner: or_nothing(approval.owner.as_ref()),
+        filed_by: approval.filed_by.to_string(),
+        filed_at: moment(approval.filed_at),
+        key: or_nothing(approval.key.as_ref()),
+        target_id: text(&approval.target),
+        step: text(&approval.step),
+        subject: Some(subject_out(&approval.subject, Subject::Task, Subject::Tool)),
+        title: text(&approval.title),
+        asks: approval.asks.number(),
+        labels: labels_out(&approval.labels),
+        digest: approval.digest.to_string(),
+        args_sha256: approval.args_sha256.to_string(),
+        detail_sha256: approval.detail_sha256.to_string(),
+        field_count: approval.fields,
+        deadline: approval.deadline.and_then(moment),
+        on_deadline: approval.on_deadline.number(),
+        hold: approval.hold.number(),
+        risk: approval.risk.number(),
+    }
+}
+
+fn pending_out(pending: &Pending) -> pb::Pending {
+    let timed_out = pending.timed_out.iter();
+    pb::Pending {
+        approval: Some(approval_out(&pending.approval)),
+        joined_keys: keys(&pending.joined),
+        deadline: pending.deadline.and_then(moment),
+        passed_at: pending.passed_at.and_then(moment),
+        timed_out: timed_out
+            .map(|WaitTimeout { wait, at }| timeout(wait, *at))
+            .collect(),
+        attempts: pending.attempts.iter().map(attempt).collect(),
+    }
+}
+
+fn timeout(wait: &WaitId, at: Timestamp) -> pb::WaitTimeout {
+    pb::WaitTimeout {
+        wait_id: wait.to_string(),
+        at: moment(at),
+    }
+}
+
+fn attempt(attempt: &Attempt) -> pb::Attempt {
+    pb::Attempt {
+        by: attempt.by.to_string(),
+        verb: attempt.verb.clone(),
+        at: moment(attempt.at),
+    }
+}
+
+fn settled_out(settled: &Settled) -> pb::Settled {
+    pb::Settled {
+        approval: Some(approval_out(&settled.approval)),
+        joined_keys: keys(&settled.joined),
+        outcome: Some(outcome(&settled.outcome)),
+        at: moment(settled.at),
+        seq: settled.seq,
+        delivery: settled.delivery.as_ref().map(delivery),
+        applied: settled.applied.as_ref().map(applied),
+    }
+}
+
+fn outcome(outcome: &Outcome) -> pb::settled::Outcome {
+    use pb::settled::Outcome as Out;
+    match outcome {
+        Outcome::Granted(decision) => Out::Granted(decision_out(decision)),
+        Outcome::Rejected(decision) => Out::Rejected(decision_out(decision)),
+        Outcome::Expired => Out::Expired(pb::Expired {}),
+        Outcome::Withdrawn(why) => Out::Withdrawn(withdrawn(why)),
+    }
+}
+
+fn decision_out(decision: &Decision) -> pb::Decision {
+    pb::Decision {
+        id: decision.id.to_string(),
+        by: decision.decider.by.to_string(),
+        on_behalf_of: or_nothing(decision.decider.on_behalf_of.as_ref()),
+        answers: decision.answers.iter().map(answer).collect(),
+        note: text(&decision.note),
+        seen: decision.seen.number(),
+    }
+}
+
+fn answer((name, answer): (&str, &Answer)) -> pb::Answer {
+    use pb::answer::Value;
+    let value = match answer {
+        Answer::Text(said) => Value::Text(text(said)),
+        Answer::Number(number) => Value::Number(number.get()),
+        Answer::Integer(integer) => Value::Integer(*integer),
+        Answer::Boolean(boolean) => Value::Boolean(*boolean),
+        Answer::Date(_) => Value::Date(answer.to_raw()),
+    };
+    pb::Answer {
+        name: name.to_owned(),
+        value: Some(value),
+    }
+}
+
+fn withdrawn(why: &Why) -> pb::Withdrawn {
+    use pb::withdrawn::Why as Out;
+    let why = match why {
+        Why::RunEnded(end) => Out::RunEnded(end.number()),
+        Why::Superseded { by } => Out::SupersededBy(by.to_string()),
+        Why::Agent { reason } => Out::AgentReason(text(reason)),
+        Why::AnsweredElsewhere { granted, detail } => {
+            Out::AnsweredElsewhere(pb::AnsweredElsewhere {
+                granted: *granted,
+                detail: text(detail),
+            })
+        }
+        Why::Dismissed { by, note } => Out::Dismissed(pb::Dismissed {
+            by: by.to_string(),
+            note: text(note),
+        }),
+    };
+    pb::Withdrawn { why: Some(why) }
+}
+
+fn delivery(delivery: &Delivery) -> pb::Delivery {
+    pb::Delivery {
+        control_id: delivery.control.to_string(),
+        state: delivery.state.number(),
+        detail: text(&delivery.detail),
+        at: moment(delivery.at),
+    }
+}
+
+fn applied(applied: &Applied) -> pb::Applied {
+    pb::Applied {
+        result: applied.result.number(),
+        detail: text(&applied.detail),
+        at: moment(applied.at),
+    }
+}
+
+fn run_out(run: &Run) -> pb::Run {
+    let (state, interrupt) = run_state(run.state);
+    let (presence, away_since) = presence(run.presence);
+    pb::Run {
+        id: run.id.to_string(),
+        tenant: run.key.tenant.as_str().to_owned(),
+        source: run.key.source.number(),
+        agent: text(&run.key.agent),
+        session: text(&run.key.session),
+        invocation: text(&run.key.invocation),
+        project: text(&run.project),
+        thread: text(&run.thread),
+        origin: text(&run.origin),
+        owner: or_nothing(run.owner.as_ref()),
+        opened_by: run.opened_by.to_string(),
+        parent_run_id: or_nothing(run.parent.as_ref()),
+        can_resume: run.can_resume,
+        opened_at: moment(run.opened_at),
+        state,
+        interrupt_kind: interrupt,
+        presence,
+        away_since,
+        tasks: run.tasks.iter().map(task).collect(),
+        plan: run.plan.as_ref().map(plan_out),
+        open_approval_ids: run.open.iter().map(ApprovalId::to_string).collect(),
+    }
+}
+
+fn run_state(state: RunState) -> (i32, i32) {
+    let nothing = pb::InterruptKind::Unspecified as i32;
+    match state {
+        RunState::Running => (pb::RunState::Running as i32, nothing),
+        RunState::Waiting => (pb::RunState::Waiting as i32, nothing),
+        RunState::Parked(kind) => (pb::RunState::Parked as i32, kind.number()),
+        RunState::Ended(end) => (end.number(), nothing),
+    }
+}
+
+fn presence(presence: Presence) -> (i32, Option<prost_types::Timestamp>) {
+    match presence {
+        Presence::Attached => (pb::Presence::Attached as i32, None),
+        Presence::Away { since } => (pb::Presence::Away as i32, moment(since)),
+        Presence::Detached => (pb::Presence::Detached as i32, None),
+    }
+}
+
+fn task((id, task): (&Untrusted, &Task)) -> pb::Task {
+    pb::Task {
+        detail: text(&task.detail),
+        at: moment(task.at),
+        ..task_out(id, &task.title, &task.state)
+    }
+}
+
+// === Events ===
+
+fn recorded_out(recorded: &Recorded, prev_seq: Seq) -> pb::Recorded {
+    pb::Recorded {
+        seq: recorded.seq,
+        prev_seq,
+        at: moment(recorded.at),
+        tenant: recorded.scope.tenant.as_str().to_owned(),
+        owner: or_nothing::<Name>(recorded.scope.owner.as_ref()),
+        event: Some(pb::Event {
+            what: Some(event(&recorded.event)),
+        }),
+    }
+}
+
+fn event(event: &Event) -> pb::event::What {
+    use pb::event::What;
+    match event {
+        Event::RunOpened { run, context } => What::RunOpened(pb::RunOpened {
+            run: Some(run_out(run)),
+            context: text(context),
+        }),
+        Event::PresenceChanged { run, presence: now } => {
+            let (presence, away_since) = presence(*now);
+            What::PresenceChanged(pb::PresenceChanged {
+                run_id: run.to_string(),
+                presence,
+                away_since,
+            })
+        }
+        Event::RunParked { run, interrupt } => What::RunParked(pb::RunParked {
+            run_id: run.to_string(),
+            interrupt_kind: interrupt.number(),
+        }),
+        Event::RunEnded { run, end, reason } => What::RunEnded(pb::RunEnded {
+            run_id: run.to_string(),
+            state: end.number(),
+            reason: text(reason),
+        }),
+        Event::TaskReported {
+            run,
+            task,
+            title,
+            state,
+            detail,
+        } => What::TaskReported(pb::TaskReported {
+            run_id: run.to_string(),
+            task: Some(pb::Task {
+                detail: text(detail),
+                ..task_out(task, title, state)
+            }),
+        }),
+        Event::PlanReported { run, plan, cause } => What::PlanReported(pb::PlanReported {
+            run_id: run.to_string(),
+            plan: Some(plan_out(plan)),
+            cause: text(cause),
+        }),
+        Event::Said { run, text: words } => What::Said(pb::Said {
+            run_id: run.to_string(),
+            text: text(words),
+        }),
+        Event::ApprovalRequested { approval } => What::ApprovalRequested(approval_out(approval)),
+        Event::ApprovalJoined { id, key } => What::ApprovalJoined(pb::ApprovalJoined {
+            id: id.to_string(),
+            key: key.to_string(),
+        }),
+        Event::ApprovalGranted { id, decision } => {
+            What::ApprovalGranted(approval_decided(*id, decision))
+        }
+        Event::ApprovalRejected { id, decision } => {
+            What::ApprovalRejected(approval_decided(*id, decision))
+        }
+        Event::ApprovalExpired { id } => {
+            What::ApprovalExpired(pb::ApprovalExpired { id: id.to_string() })
+        }
+        Event::ApprovalWithdrawn { id, why } => What::ApprovalWithdrawn(pb::ApprovalWithdrawn {
+            id: id.to_string(),
+            withdrawn: Some(withdrawn(why)),
+        }),
+        Event::DeadlinePassed { id } => {
+            What::DeadlinePassed(pb::DeadlinePassed { id: id.to_string() })
+        }
+        Event::DeadlineExtended { id, deadline, by } => {
+            What::DeadlineExtended(pb::DeadlineExtended {
+                id: id.to_string(),
+                deadline: moment(*deadline),
+                by: by.to_string(),
+            })
+        }
+        Event::WaitTimedOut { id, wait } => What::WaitTimedOut(pb::WaitTimedOut {
+            id: id.to_string(),
+            wait_id: wait.to_string(),
+        }),
+        Event::AttemptRefused { id, attempt: tried } => What::AttemptRefused(pb::AttemptRefused {
+            id: id.to_string(),
+            attempt: Some(attempt(tried)),
+        }),
+        Event::DeliveryMoved {
+            id,
+            delivery: moved,
+        } => What::DeliveryMoved(pb::DeliveryMoved {
+            id: id.to_string(),
+            delivery: Some(delivery(moved)),
+        }),
+        Event::DecisionApplied { id, applied: done } => {
+            What::DecisionApplied(pb::DecisionApplied {
+                id: id.to_string(),
+                applied: Some(applied(done)),
+            })
+        }
+    }
+}
+
+fn approval_decided(id: ApprovalId, decision: &Decision) -> pb::ApprovalDecided {
+    pb::ApprovalDecided {
+        id: id.to_string(),
+        decision: Some(decision_out(decision)),
+    }
+}
