@@ -619,7 +619,9 @@ fn fits(filing: &Filing) -> Result<(), Refusal> {
     if filing.detail.bytes() > limits::DETAIL {
         return too_large("the whole question", filing.detail.bytes(), limits::DETAIL);
     }
-    let form = serde_json::to_vec(&filing.detail.form).unwrap_or_default().len();
+    let form = serde_json::to_vec(&filing.detail.form)
+        .unwrap_or_default()
+        .len();
     if form > limits::FORM {
         return too_large("the form", form, limits::FORM);
     }
