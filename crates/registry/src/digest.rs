@@ -64,6 +64,11 @@ impl Sha256 {
         &self.0
     }
 
+    /// A hash that was stored as its bytes.
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// The hash of these bytes.
     pub fn of(bytes: impl AsRef<[u8]>) -> Self {
         Self(sha2::Sha256::digest(bytes.as_ref()).into())

@@ -232,6 +232,12 @@ impl State {
 
     /// Folds one fact in. Never fails, and never looks at a clock.
     pub fn apply(&mut self, recorded: &Recorded) {
+        self.fold(recorded);
+        self.forget(recorded.at);
+    }
+
+    /// Folds one fact in, and lets go of nothing.
+    pub(crate) fn fold(&mut self, recorded: &Recorded) {
         let (seq, at) = (recorded.seq, recorded.at);
         self.head = seq;
         self.last_at = at;
@@ -268,7 +274,6 @@ impl State {
             Event::DeliveryMoved { id, delivery } => self.deliver(*id, delivery),
             Event::DecisionApplied { id, applied } => self.applied(*id, applied),
         }
-        self.forget(at);
     }
 
     fn put_run(&mut self, run: Arc<Run>) {

@@ -1,1 +1,293 @@
-//! stub
+//! A log in memory: for tests, and for what need not outlive its process.
+//!
+//! Invariant: what a commit refuses, it has not begun to write.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::{
+    Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
+    fold_settled,
+};
+use crate::{
+    approval::{ApprovalId, Settled},
+    event::{Event, Recorded, Seq},
+    names::{DecisionId, Key},
+    run::RunId,
+    time::Timestamp,
+    who::Tenant,
+};
+
+/// A log in memory; several of them may share one store.
+#[derive(Debug)]
+pub struct Memory {
+    store: Arc<Mutex<Store>>,
+    epoch: Epoch,
+    seen: Seq,
+}
+
+impl Memory {
+    /// An empty log.
+    pub fn new(epoch: impl Into<Epoch>) -> Self {
+        let epoch = epoch.into();
+        let store = Arc::new(Mutex::new(Store::new(&epoch)));
+        Self {
+            store,
+            epoch,
+            seen: 0,
+        }
+    }
+
+    /// Another log on the same store, which has seen nothing yet: as another process would be.
+    pub fn another(&self) -> Self {
+        Self {
+            store: self.store.clone(),
+            epoch: self.epoch.clone(),
+            seen: 0,
+        }
+    }
+
+    #[cfg(test)]
+    #[allow(clippy::unwrap_used)]
+    pub(super) fn tip(&self) -> Tip {
+        self.store.lock().unwrap().tip
+    }
+}
+
+impl Log for Memory {
+    fn turn(&mut self, wall: Timestamp) -> Result<Box<dyn Turn + '_>, LogError> {
+        let store = lock(&self.store)?;
+        let missed = store.after(self.seen).to_vec();
+        self.seen = store.tip.seq;
+        Ok(Box::new(MemoryTurn {
+            missed,
+            now: wall.max(store.tip.at),
+            seen: &mut self.seen,
+            store,
+        }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, LogError> {
+        Ok(Box::new(MemoryReader(self.store.clone())))
+    }
+
+    fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+}
+
+struct MemoryTurn<'a> {
+    store: MutexGuard<'a, Store>,
+    seen: &'a mut Seq,
+    missed: Vec<Recorded>,
+    now: Timestamp,
+}
+
+impl Turn for MemoryTurn<'_> {
+    fn missed(&self) -> &[Recorded] {
+        &self.missed
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn head(&self) -> Seq {
+        self.store.tip.seq
+    }
+
+    fn commit(mut self: Box<Self>, writes: Writes) -> Result<(), LogError> {
+        let tip = self.store.check(&writes)?;
+        self.store.write(writes, tip);
+        *self.seen = tip.seq;
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Store {
+    tip: Tip,
+    events: Vec<Recorded>,
+    subjects: HashMap<ApprovalId, Vec<Seq>>,
+    records: HashMap<RunId, Vec<Seq>>,
+    ended: HashMap<Tenant, Vec<(Seq, ApprovalId)>>,
+    taken: HashMap<Taken, ApprovalId>,
+    details: HashMap<ApprovalId, Vec<u8>>,
+    frames: HashMap<RunId, VecDeque<Vec<u8>>>,
+}
+
+/// What there may be one of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Taken {
+    Decision(Tenant, DecisionId),
+    Key(Tenant, Key),
+    End(ApprovalId),
+}
+
+impl Store {
+    fn new(epoch: &str) -> Self {
+        Self {
+            tip: Tip::of_nothing(epoch),
+            events: Vec::new(),
+            subjects: HashMap::new(),
+            records: HashMap::new(),
+            ended: HashMap::new(),
+            taken: HashMap::new(),
+            details: HashMap::new(),
+            frames: HashMap::new(),
+        }
+    }
+
+    fn after(&self, seq: Seq) -> &[Recorded] {
+        let seen = usize::try_from(seq).unwrap_or(usize::MAX);
+        self.events.get(seen..).unwrap_or_default()
+    }
+
+    fn at(&self, seq: Seq) -> Option<&Recorded> {
+        self.after(seq.checked_sub(1)?).first()
+    }
+
+    /// Where the log ends once this is written.
+    fn check(&self, writes: &Writes) -> Result<Tip, LogError> {
+        let mut tip = self.tip;
+        let mut new = HashSet::new();
+        for entry in &writes.events {
+            let recorded = &entry.recorded;
+            tip = tip.then(recorded, &body(&recorded.event)?)?;
+            for taken in takes(recorded) {
+                if self.taken.contains_key(&taken) || !new.insert(taken.clone()) {
+                    return Err(broken_assertion(format!("there are two of {taken:?}")));
+                }
+            }
+        }
+        let mut details = HashSet::new();
+        for (id, _) in &writes.details {
+            if self.details.contains_key(id) || !details.insert(id) {
+                return Err(broken_assertion(format!("there are two details of {id}")));
+            }
+        }
+        Ok(tip)
+    }
+
+    fn write(&mut self, writes: Writes, tip: Tip) {
+        for entry in writes.events {
+            self.push(entry.recorded);
+        }
+        self.tip = tip;
+        self.details.extend(writes.details);
+        for (run, frame) in writes.frames {
+            let frames = self.frames.entry(run).or_default();
+            frames.push_back(frame);
+            if frames.len() > FRAMES_KEPT {
+                frames.pop_front();
+            }
+        }
+    }
+
+    fn push(&mut self, recorded: Recorded) {
+        let (seq, event) = (recorded.seq, recorded.event.clone());
+        if let Some(id) = event.approval() {
+            self.subjects.entry(id).or_default().push(seq);
+            let taken = takes(&recorded).into_iter().map(|taken| (taken, id));
+            self.taken.extend(taken);
+            if event.is_terminal() {
+                let tenant = recorded.scope.tenant.clone();
+                self.ended.entry(tenant).or_default().push((seq, id));
+            }
+        }
+        if let Some(run) = event.run()
+            && Event::RECORD.contains(&event.kind())
+        {
+            self.records.entry(run).or_default().push(seq);
+        }
+        self.events.push(recorded);
+    }
+
+    fn settled(&self, id: ApprovalId) -> Option<Settled> {
+        let seqs = self.subjects.get(&id)?;
+        fold_settled(seqs.iter().filter_map(|seq| self.at(*seq)).cloned())
+    }
+}
+
+fn takes(recorded: &Recorded) -> Vec<Taken> {
+    let (tenant, event) = (&recorded.scope.tenant, &recorded.event);
+    let decision = event.decision().cloned();
+    let decision = decision.map(|id| Taken::Decision(tenant.clone(), id));
+    let key = event.key().cloned();
+    let key = key.map(|key| Taken::Key(tenant.clone(), key));
+    let end = event.approval().filter(|_| event.is_terminal());
+    let end = end.map(Taken::End);
+    [decision, key, end].into_iter().flatten().collect()
+}
+
+struct MemoryReader(Arc<Mutex<Store>>);
+
+impl Reader for MemoryReader {
+    fn head(&self) -> Result<Seq, LogError> {
+        Ok(lock(&self.0)?.tip.seq)
+    }
+
+    fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
+        let store = lock(&self.0)?;
+        Ok(store.after(after).iter().take(limit).cloned().collect())
+    }
+
+    fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
+        Ok(lock(&self.0)?.details.get(&id).cloned())
+    }
+
+    fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError> {
+        Ok(lock(&self.0)?.settled(id))
+    }
+
+    fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {
+        let key = Taken::Key(tenant.clone(), key.clone());
+        Ok(lock(&self.0)?.taken.get(&key).copied())
+    }
+
+    fn decided_by(
+        &self,
+        tenant: &Tenant,
+        decision: &DecisionId,
+    ) -> Result<Option<ApprovalId>, LogError> {
+        let decision = Taken::Decision(tenant.clone(), decision.clone());
+        Ok(lock(&self.0)?.taken.get(&decision).copied())
+    }
+
+    fn history(
+        &self,
+        tenant: &Tenant,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Settled>, LogError> {
+        let store = lock(&self.0)?;
+        let before = before.unwrap_or(Seq::MAX);
+        let ended = store.ended.get(tenant).map_or(&[][..], Vec::as_slice);
+        let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
+        let newest_first = ended.iter().rev().take(limit);
+        Ok(newest_first
+            .filter_map(|(_, id)| store.settled(*id))
+            .collect())
+    }
+
+    fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
+        let store = lock(&self.0)?;
+        let seqs = store.records.get(&run).map_or(&[][..], Vec::as_slice);
+        let seqs = &seqs[seqs.partition_point(|seq| *seq <= after)..];
+        let events = seqs.iter().take(limit).filter_map(|seq| store.at(*seq));
+        Ok(events.cloned().collect())
+    }
+
+    fn frames(&self, run: RunId) -> Result<Vec<Vec<u8>>, LogError> {
+        let store = lock(&self.0)?;
+        let frames = store.frames.get(&run).into_iter().flatten();
+        Ok(frames.cloned().collect())
+    }
+}
+
+fn lock(store: &Mutex<Store>) -> Result<MutexGuard<'_, Store>, LogError> {
+    let poisoned = |_| LogError::Broken("a thread ended while it held the log".into());
+    store.lock().map_err(poisoned)
+}

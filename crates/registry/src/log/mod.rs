@@ -9,18 +9,20 @@ use thiserror::Error;
 use crate::{
     approval::{ApprovalId, Settled},
     digest::Sha256,
-    event::{Event, Recorded, Scope, Seq},
+    event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
     time::Timestamp,
     who::{Name, Tenant},
 };
 
-//mod memory;
-//mod sqlite;
+mod memory;
+mod sqlite;
+#[cfg(test)]
+mod tests;
 
-//pub use memory::Memory;
-//pub use sqlite::Sqlite;
+pub use memory::Memory;
+pub use sqlite::Sqlite;
 
 /// Which log this is: a cursor of another one means nothing here.
 pub type Epoch = String;
@@ -81,6 +83,13 @@ pub struct Writes {
     pub details: Vec<(ApprovalId, Vec<u8>)>,
     /// Foreign originals of a run: why do we think so?
     pub frames: Vec<(RunId, Vec<u8>)>,
+}
+
+impl Writes {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.details.is_empty() && self.frames.is_empty()
+    }
 }
 
 /// One event to be written.
@@ -153,6 +162,12 @@ pub trait Reader: Send {
     /// # Errors
     /// [`LogError`].
     fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError>;
+
+    /// The foreign originals of a run that are kept, oldest first.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn frames(&self, run: RunId) -> Result<Vec<Vec<u8>>, LogError>;
 }
 
 /// Why a log could not do what it was asked.
@@ -173,7 +188,8 @@ pub enum LogError {
 }
 
 /// The link of one event to all before it:
-/// SHA-256(previous ‖ seq ‖ at ‖ body as stored), numbers as 8 bytes, big-endian.
+/// SHA-256(previous ‖ seq ‖ at ‖ body as stored), numbers as 8 bytes, big-endian. Before the first
+/// stands the hash of the epoch, so that the chain of one log does not go on in another.
 pub fn link(previous: &Sha256, seq: Seq, at: Timestamp, body: &str) -> Sha256 {
     let mut bytes = Vec::with_capacity(48 + body.len());
     bytes.extend_from_slice(previous.bytes());
@@ -183,27 +199,59 @@ pub fn link(previous: &Sha256, seq: Seq, at: Timestamp, body: &str) -> Sha256 {
     Sha256::of(&bytes)
 }
 
+/// Where a log ends: the newest event, and the hash over it and all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tip {
+    seq: Seq,
+    at: Timestamp,
+    hash: Sha256,
+}
+
+impl Tip {
+    fn of_nothing(epoch: &str) -> Self {
+        Self {
+            seq: 0,
+            at: Timestamp::default(),
+            hash: Sha256::of(epoch),
+        }
+    }
+
+    /// The end after one more event: gapless, and never earlier than the one before.
+    fn then(&self, next: &Recorded, body: &str) -> Result<Self, LogError> {
+        let (seq, at) = (next.seq, next.at);
+        if seq != self.seq + 1 || at < self.at {
+            return Err(broken_assertion(format!(
+                "event {seq} at {} ms cannot follow event {} at {} ms",
+                at.ms(),
+                self.seq,
+                self.at.ms()
+            )));
+        }
+        let hash = link(&self.hash, seq, at, body);
+        Ok(Self { seq, at, hash })
+    }
+}
+
+/// What the rules have already made impossible; the caller ends the process.
+pub(crate) fn broken_assertion(what: impl std::fmt::Display) -> LogError {
+    LogError::Broken(format!("assertion failed, nothing was written: {what}"))
+}
+
 /// An approval that has ended, folded from the events that are about it.
+///
+/// Nothing is forgotten on the way: what came of a decision may be told long after it.
 pub(crate) fn fold_settled(events: impl IntoIterator<Item = Recorded>) -> Option<Settled> {
     let mut state = crate::State::default();
     let mut id = None;
     for recorded in events {
         id = id.or(recorded.event.approval());
-        state.apply(&recorded);
+        state.fold(&recorded);
     }
     state.settled(id?).map(|settled| (**settled).clone())
 }
 
 /// The body of an event as it is stored: JSON text.
-pub(crate) fn body(event: &Event) -> String {
+pub(crate) fn body(event: &Event) -> Result<String, LogError> {
     // Tagged structs of strings, integers and checked finite numbers: JSON can always say them.
-    serde_json::to_string(event).unwrap_or_default()
-}
-
-pub(crate) fn scope(tenant: String, owner: Option<String>) -> Result<Scope, LogError> {
-    let read = |text: String| serde_json::from_value(serde_json::Value::String(text));
-    let broken = |error: serde_json::Error| LogError::Broken(error.to_string());
-    let tenant = serde_json::from_value(serde_json::Value::String(tenant)).map_err(broken)?;
-    let owner = owner.map(read).transpose().map_err(broken)?;
-    Ok(Scope { tenant, owner })
+    serde_json::to_string(event).map_err(broken_assertion)
 }

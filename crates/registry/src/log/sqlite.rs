@@ -1,1 +1,1019 @@
-//! stub
+//! A log in one SQLite file.
+//!
+//! Invariant: a row of `ev` is written once and never changed; a decision is one INSERT.
+
+use std::{
+    fs, io,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row, Transaction,
+    TransactionBehavior, config::DbConfig, params,
+};
+
+use super::{
+    Entry, Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
+    fold_settled,
+};
+use crate::{
+    approval::{ApprovalId, Settled},
+    digest::Sha256,
+    event::{Recorded, Scope, Seq},
+    names::{DecisionId, Key},
+    run::RunId,
+    time::Timestamp,
+    who::Tenant,
+};
+
+/// The tables as they are now. A file with a larger number was written by a newer version.
+const SCHEMA: i64 = 1;
+
+/// What tells a file of ours from another program's: `PILT`.
+const APPLICATION_ID: i64 = 0x5049_4c54;
+
+/// Before 3.51.3 a reset of the WAL could damage what was committed (`ENGINE` §4).
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// How long a turn waits for another process to finish its own.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two tries, where SQLite itself does not wait.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A WAL with more than this to move is moved when nobody waits.
+const MOVE_AT_BYTES: i64 = 8 << 20;
+
+/// A WAL longer than this is moved at once.
+const MUST_MOVE_AT_BYTES: i64 = 64 << 20;
+
+/// A page of 4096 bytes and its header, as the WAL holds it.
+const WAL_FRAME_BYTES: i64 = 4096 + 24;
+
+/// The ranges of kinds are [`Event::TERMINAL`](crate::Event::TERMINAL) and
+/// [`Event::RECORD`](crate::Event::RECORD); a test holds them together.
+const TABLES: &str = "
+    CREATE TABLE ev(
+        seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, tenant TEXT NOT NULL, owner TEXT, run TEXT,
+        subject TEXT, kind INTEGER NOT NULL, actor TEXT NOT NULL, decision_id TEXT, key TEXT,
+        body TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
+    CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
+    CREATE UNIQUE INDEX ev_decision ON ev(tenant, decision_id) WHERE decision_id IS NOT NULL;
+    CREATE UNIQUE INDEX ev_key ON ev(tenant, key) WHERE key IS NOT NULL;
+    CREATE INDEX ev_subject ON ev(subject) WHERE subject IS NOT NULL;
+    CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
+    CREATE INDEX ev_record ON ev(run, seq) WHERE kind BETWEEN 40 AND 49;
+    CREATE TABLE detail(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
+    CREATE TABLE frame(run TEXT, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY(run, n)) STRICT;
+    CREATE TABLE meta(k TEXT PRIMARY KEY, v ANY) STRICT, WITHOUT ROWID;
+    INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 1);
+";
+
+/// What every writing connection needs (`ENGINE` §5.1). Nothing is mapped into memory.
+const PREPARED: &str = "
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA foreign_keys = ON;
+    PRAGMA trusted_schema = OFF;
+    PRAGMA cache_size = -65536;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA journal_size_limit = 67108864;
+";
+
+const TIP: &str = "SELECT seq, at, hash FROM ev ORDER BY seq DESC LIMIT 1";
+
+const CHAIN: &str = "SELECT seq, at, hash, body FROM ev ORDER BY seq";
+
+const EVENTS: &str = "SELECT seq, at, tenant, owner, body FROM ev
+    WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+const OF_SUBJECT: &str = "SELECT seq, at, tenant, owner, body FROM ev
+    WHERE subject = ?1 ORDER BY seq";
+
+const OF_RUN: &str = "SELECT seq, at, tenant, owner, body FROM ev
+    WHERE run = ?1 AND kind BETWEEN 40 AND 49 AND seq > ?2 ORDER BY seq LIMIT ?3";
+
+const ENDED: &str = "SELECT subject FROM ev
+    WHERE tenant = ?1 AND kind BETWEEN 10 AND 13 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+
+const BY_KEY: &str = "SELECT subject FROM ev WHERE tenant = ?1 AND key = ?2";
+
+const BY_DECISION: &str = "SELECT subject FROM ev WHERE tenant = ?1 AND decision_id = ?2";
+
+const INSERT: &str = "INSERT INTO ev VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+
+const INSERT_FRAME: &str = "INSERT INTO frame
+    VALUES (?1, 1 + coalesce((SELECT max(n) FROM frame WHERE run = ?1), 0), ?2)";
+
+const TRIM_FRAMES: &str = "DELETE FROM frame
+    WHERE run = ?1 AND n <= (SELECT max(n) FROM frame WHERE run = ?1) - ?2";
+
+const ALL: i64 = -1;
+
+/// A log in one SQLite file. Several processes may write it, one turn after the other.
+#[derive(Debug)]
+pub struct Sqlite {
+    file: File,
+    epoch: Epoch,
+    seen: Seq,
+}
+
+impl Sqlite {
+    /// Opens the log at `path`, or begins one there that only its owner can read.
+    ///
+    /// # Errors
+    /// [`LogError::Foreign`] if what lies there is not ours, or newer: it is left as it is.
+    /// [`LogError::Broken`] if it cannot be read or written.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, LogError> {
+        let path = path.as_ref();
+        if rusqlite::version_number() < OLDEST_SQLITE {
+            return Err(LogError::Broken(format!(
+                "built with SQLite {}; 3.51.3 or newer is needed",
+                rusqlite::version()
+            )));
+        }
+        create(path).map_err(|error| cannot(path, "create", error))?;
+        let file = File::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // Until it is known to be ours, nothing of it is moved.
+        file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let found = file.recognise()?;
+        file.insist(PREPARED)?;
+        if found == Found::Nothing {
+            file.begin()?;
+        }
+        file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        let epoch = file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
+        let epoch = epoch.ok_or_else(|| file.foreign("it has no epoch"))?;
+        Ok(Self {
+            file,
+            epoch,
+            seen: 0,
+        })
+    }
+
+    /// Reads the whole log and follows the chain of its hashes.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] names the first event that is not what was written.
+    pub fn verify(&self) -> Result<Seq, LogError> {
+        let tip = Tip::of_nothing(&self.epoch);
+        let followed = self.file.follow(tip);
+        followed
+            .map_err(|error| self.file.said(error))?
+            .map_err(|seq| {
+                LogError::Broken(format!(
+                    "{}: event {seq} is not what was written, or the one before it is gone",
+                    self.file.path.display()
+                ))
+            })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+impl Sqlite {
+    pub(super) fn tip(&self) -> Tip {
+        self.file.tip().unwrap().unwrap()
+    }
+
+    /// From now on the file has this many pages at most: what a full disk looks like.
+    fn limit(&self, pages: i64) {
+        let limit = format!("PRAGMA max_page_count = {pages}");
+        self.file.pragma(&limit).unwrap();
+    }
+}
+
+impl Log for Sqlite {
+    fn turn(&mut self, wall: Timestamp) -> Result<Box<dyn Turn + '_>, LogError> {
+        let file = &self.file;
+        let tx = Transaction::new_unchecked(&file.db, TransactionBehavior::Immediate);
+        let tx = tx.map_err(|error| file.said(error))?;
+        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.epoch));
+        if tip.seq < self.seen {
+            return Err(LogError::Broken(format!(
+                "{}: it ends at event {}, but event {} was there: it was replaced or restored",
+                file.path.display(),
+                tip.seq,
+                self.seen
+            )));
+        }
+        let missed = if tip.seq > self.seen {
+            file.events(EVENTS, params![number(self.seen), ALL])?
+        } else {
+            Vec::new()
+        };
+        self.seen = tip.seq;
+        Ok(Box::new(SqliteTurn {
+            file,
+            tx,
+            seen: &mut self.seen,
+            tip,
+            missed,
+            now: wall.max(tip.at),
+        }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, LogError> {
+        let file = File::open(&self.file.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        file.pragma("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF;")?;
+        Ok(Box::new(file))
+    }
+
+    fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// Moves the WAL into the file as far as readers allow, if there is much to move.
+    fn rest(&mut self) -> Result<(), LogError> {
+        let wal = self.file.checkpoint("NOOP")?;
+        if wal.to_move() > MOVE_AT_BYTES {
+            self.file.checkpoint("PASSIVE")?;
+        }
+        Ok(())
+    }
+}
+
+struct SqliteTurn<'a> {
+    file: &'a File,
+    /// Rolled back when it is dropped.
+    tx: Transaction<'a>,
+    seen: &'a mut Seq,
+    tip: Tip,
+    missed: Vec<Recorded>,
+    now: Timestamp,
+}
+
+impl Turn for SqliteTurn<'_> {
+    fn missed(&self) -> &[Recorded] {
+        &self.missed
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn head(&self) -> Seq {
+        self.tip.seq
+    }
+
+    fn commit(self: Box<Self>, writes: Writes) -> Result<(), LogError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let Self {
+            file,
+            tx,
+            seen,
+            mut tip,
+            ..
+        } = *self;
+        for entry in &writes.events {
+            let body = body(&entry.recorded.event)?;
+            tip = tip.then(&entry.recorded, &body)?;
+            file.insert(entry, &body, &tip)?;
+        }
+        for (id, bytes) in &writes.details {
+            let sql = "INSERT INTO detail VALUES (?1, ?2)";
+            file.run(sql, params![id.to_string(), bytes])?;
+        }
+        for (run, bytes) in &writes.frames {
+            file.keep_frame(*run, bytes)?;
+        }
+        tx.commit().map_err(|error| file.said(error))?;
+        *seen = tip.seq;
+        file.keep_wal_short()
+    }
+}
+
+/// One connection to the file.
+#[derive(Debug)]
+struct File {
+    db: Connection,
+    path: PathBuf,
+}
+
+/// What lies at a path, before anything is written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Ours,
+}
+
+/// How long the WAL is, and how much of it is in the file already.
+struct Wal {
+    pages: i64,
+    moved: i64,
+}
+
+impl Wal {
+    fn bytes(&self) -> i64 {
+        self.pages * WAL_FRAME_BYTES
+    }
+
+    fn to_move(&self) -> i64 {
+        (self.pages - self.moved) * WAL_FRAME_BYTES
+    }
+}
+
+/// Opening.
+impl File {
+    fn open(path: &Path, flags: OpenFlags) -> Result<Self, LogError> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags);
+        let db = db.map_err(|error| said(path, error))?;
+        let path = path.to_owned();
+        let file = Self { db, path };
+        file.wait(PATIENCE)?;
+        Ok(file)
+    }
+
+    fn set(&self, option: DbConfig, on: bool) -> Result<(), LogError> {
+        let set = self.db.set_db_config(option, on);
+        set.map(drop).map_err(|error| self.said(error))
+    }
+
+    fn wait(&self, span: Duration) -> Result<(), LogError> {
+        self.db.busy_timeout(span).map_err(|error| self.said(error))
+    }
+
+    fn recognise(&self) -> Result<Found, LogError> {
+        // In this order: another process may make both between the two.
+        let tables = self.one("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+        let id = self.one("PRAGMA application_id", [], |row| row.get(0))?;
+        match (id.unwrap_or(0), tables.unwrap_or(0)) {
+            (0, 0) => return Ok(Found::Nothing),
+            (APPLICATION_ID, _) => {}
+            _ => return Err(self.foreign("it is the database of another program")),
+        }
+        let schema = self.one("SELECT v FROM meta WHERE k = 'schema'", [], |row| {
+            row.get(0)
+        })?;
+        match schema {
+            Some(SCHEMA) => Ok(Found::Ours),
+            Some(newer) if newer > SCHEMA => Err(self.foreign(&format!(
+                "it was written by a newer version of Pilothouse (schema {newer}; this one reads \
+                 up to {SCHEMA})"
+            ))),
+            _ => Err(self.foreign("it does not say which schema it has")),
+        }
+    }
+
+    /// SQLite does not wait where two processes turn a new file into one with a WAL at once.
+    fn insist(&self, sql: &str) -> Result<(), LogError> {
+        for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+            match self.pragma(sql) {
+                Err(LogError::Locked(_)) => std::thread::sleep(PAUSE),
+                done => return done,
+            }
+        }
+        self.pragma(sql)
+    }
+
+    /// Makes the tables, unless another process was faster.
+    fn begin(&self) -> Result<(), LogError> {
+        let tx = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate);
+        let tx = tx.map_err(|error| self.said(error))?;
+        if self.recognise()? == Found::Nothing {
+            self.pragma(&format!(
+                "PRAGMA application_id = {APPLICATION_ID}; {TABLES}"
+            ))?;
+        }
+        tx.commit().map_err(|error| self.said(error))
+    }
+
+    fn pragma(&self, sql: &str) -> Result<(), LogError> {
+        self.db.execute_batch(sql).map_err(|error| self.said(error))
+    }
+}
+
+/// Writing.
+impl File {
+    fn run(&self, sql: &str, values: impl Params) -> Result<(), LogError> {
+        let statement = self.db.prepare_cached(sql);
+        let done = statement.and_then(|mut statement| statement.execute(values));
+        done.map(drop).map_err(|error| self.said(error))
+    }
+
+    fn insert(&self, entry: &Entry, body: &str, tip: &Tip) -> Result<(), LogError> {
+        let Recorded {
+            seq,
+            at,
+            scope,
+            event,
+        } = &entry.recorded;
+        let values = params![
+            number(*seq),
+            at.ms(),
+            scope.tenant.as_str(),
+            scope.owner.as_ref().map(|owner| owner.as_str()),
+            event.run().map(|run| run.to_string()),
+            event.approval().map(|id| id.to_string()),
+            event.kind(),
+            entry.actor.as_str(),
+            event.decision().map(DecisionId::as_str),
+            event.key().map(Key::as_str),
+            body,
+            tip.hash.bytes(),
+        ];
+        self.run(INSERT, values)
+    }
+
+    fn keep_frame(&self, run: RunId, bytes: &[u8]) -> Result<(), LogError> {
+        let run = run.to_string();
+        self.run(INSERT_FRAME, params![run, bytes])?;
+        let kept = i64::try_from(FRAMES_KEPT).unwrap_or(i64::MAX);
+        self.run(TRIM_FRAMES, params![run, kept])
+    }
+
+    /// What was committed stays committed, whatever comes of this. Nobody is waited for: a reader
+    /// in the way is gone at one of the next commits.
+    fn keep_wal_short(&self) -> Result<(), LogError> {
+        if self.checkpoint("NOOP")?.bytes() <= MUST_MOVE_AT_BYTES {
+            return Ok(());
+        }
+        self.wait(Duration::ZERO)?;
+        let moved = self.checkpoint("RESTART");
+        self.wait(PATIENCE)?;
+        moved.map(drop)
+    }
+
+    /// Only an error of the disk is one here: busy or full, it is tried again later.
+    fn checkpoint(&self, mode: &str) -> Result<Wal, LogError> {
+        let sql = format!("PRAGMA wal_checkpoint({mode})");
+        let nothing = Wal { pages: 0, moved: 0 };
+        let wal = self.one(&sql, [], |row| {
+            Ok(Wal {
+                pages: row.get(1)?,
+                moved: row.get(2)?,
+            })
+        });
+        match wal {
+            Ok(wal) => Ok(wal.unwrap_or(nothing)),
+            Err(LogError::Full(_) | LogError::Locked(_)) => Ok(nothing),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Reading.
+impl File {
+    fn tip(&self) -> Result<Option<Tip>, LogError> {
+        self.one(TIP, [], |row| {
+            Ok(Tip {
+                seq: i64::cast_unsigned(row.get(0)?),
+                at: Timestamp::from_ms(row.get(1)?),
+                hash: hash(row, 2)?,
+            })
+        })
+    }
+
+    /// The last event of the chain after `tip`, or the first that does not belong to it.
+    fn follow(&self, mut tip: Tip) -> rusqlite::Result<Result<Seq, Seq>> {
+        let mut statement = self.db.prepare(CHAIN)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let seq = i64::cast_unsigned(row.get(0)?);
+            let at = Timestamp::from_ms(row.get(1)?);
+            let linked = super::link(&tip.hash, seq, at, row.get_ref(3)?.as_str()?);
+            if seq != tip.seq + 1 || linked != hash(row, 2)? {
+                return Ok(Err(seq));
+            }
+            tip = Tip {
+                seq,
+                at,
+                hash: linked,
+            };
+        }
+        Ok(Ok(tip.seq))
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, LogError> {
+        let statement = self.db.prepare_cached(sql);
+        let row = statement.and_then(|mut statement| statement.query_row(values, read).optional());
+        row.map_err(|error| self.said(error))
+    }
+
+    fn all<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, LogError> {
+        let collect = || -> rusqlite::Result<Vec<T>> {
+            let mut statement = self.db.prepare_cached(sql)?;
+            statement.query_map(values, read)?.collect()
+        };
+        collect().map_err(|error| self.said(error))
+    }
+
+    fn events(&self, sql: &str, values: impl Params) -> Result<Vec<Recorded>, LogError> {
+        let mut scopes = Scopes::default();
+        self.all(sql, values, |row| recorded(row, &mut scopes))
+    }
+
+    fn id(&self, sql: &str, values: impl Params) -> Result<Option<ApprovalId>, LogError> {
+        self.one(sql, values, |row| id(row, 0))
+    }
+}
+
+impl Reader for File {
+    fn head(&self) -> Result<Seq, LogError> {
+        Ok(self.tip()?.map_or(0, |tip| tip.seq))
+    }
+
+    fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
+        self.events(EVENTS, params![number(after), count(limit)])
+    }
+
+    fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
+        let sql = "SELECT bytes FROM detail WHERE id = ?1";
+        self.one(sql, [id.to_string()], |row| row.get(0))
+    }
+
+    fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError> {
+        Ok(fold_settled(self.events(OF_SUBJECT, [id.to_string()])?))
+    }
+
+    fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {
+        self.id(BY_KEY, [tenant.as_str(), key.as_str()])
+    }
+
+    fn decided_by(
+        &self,
+        tenant: &Tenant,
+        decision: &DecisionId,
+    ) -> Result<Option<ApprovalId>, LogError> {
+        self.id(BY_DECISION, [tenant.as_str(), decision.as_str()])
+    }
+
+    fn history(
+        &self,
+        tenant: &Tenant,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Settled>, LogError> {
+        let before = before.map_or(i64::MAX, number);
+        let values = params![tenant.as_str(), before, count(limit)];
+        let ids = self.all(ENDED, values, |row| id(row, 0))?;
+        let settled = ids.into_iter().map(|id| self.settled(id));
+        settled.filter_map(Result::transpose).collect()
+    }
+
+    fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
+        let values = params![run.to_string(), number(after), count(limit)];
+        self.events(OF_RUN, values)
+    }
+
+    fn frames(&self, run: RunId) -> Result<Vec<Vec<u8>>, LogError> {
+        let sql = "SELECT bytes FROM frame WHERE run = ?1 ORDER BY n";
+        self.all(sql, [run.to_string()], |row| row.get(0))
+    }
+}
+
+/// The scope of the row before: nearly always that of the next one, too.
+#[derive(Default)]
+struct Scopes(Option<Scope>);
+
+impl Scopes {
+    fn of(&mut self, tenant: &str, owner: Option<&str>) -> serde_json::Result<Scope> {
+        let same = |scope: &&Scope| {
+            scope.tenant.as_str() == tenant
+                && scope.owner.as_ref().map(|owner| owner.as_str()) == owner
+        };
+        if let Some(scope) = self.0.as_ref().filter(same) {
+            return Ok(scope.clone());
+        }
+        let scope: Scope = serde_json::from_value(serde_json::json!({
+            "tenant": tenant, "owner": owner,
+        }))?;
+        self.0 = Some(scope.clone());
+        Ok(scope)
+    }
+}
+
+fn recorded(row: &Row<'_>, scopes: &mut Scopes) -> rusqlite::Result<Recorded> {
+    let tenant = row.get_ref(2)?.as_str()?;
+    let owner = row.get_ref(3)?.as_str_or_null()?;
+    let body = row.get_ref(4)?.as_str()?;
+    Ok(Recorded {
+        seq: i64::cast_unsigned(row.get(0)?),
+        at: Timestamp::from_ms(row.get(1)?),
+        scope: scopes.of(tenant, owner).map_err(|e| unreadable(2, e))?,
+        event: Arc::new(serde_json::from_str(body).map_err(|e| unreadable(4, e))?),
+    })
+}
+
+fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<ApprovalId> {
+    let text = row.get_ref(column)?.as_str()?;
+    text.parse().map_err(|error| unreadable(column, error))
+}
+
+fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Sha256> {
+    Ok(Sha256::from_bytes(row.get(column)?))
+}
+
+fn unreadable(
+    column: usize,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+}
+
+fn number(seq: Seq) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Begins an empty file that only its owner can read, whatever the umask says, before SQLite opens
+/// it. A file that is there is left alone: closing it here would drop SQLite's locks on it.
+fn create(path: &Path) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(0o600).open(path);
+    let file = match made {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    let directory = path.parent().filter(|parent| *parent != Path::new(""));
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn cannot(path: &Path, what: &str, error: io::Error) -> LogError {
+    let message = format!("cannot {what} {}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full(message),
+        _ => LogError::Broken(message),
+    }
+}
+
+/// Refusing.
+impl File {
+    fn said(&self, error: rusqlite::Error) -> LogError {
+        said(&self.path, error)
+    }
+
+    fn foreign(&self, why: &str) -> LogError {
+        LogError::Foreign(format!("{}: {why}", self.path.display()))
+    }
+}
+
+fn said(path: &Path, error: rusqlite::Error) -> LogError {
+    let place = path.display();
+    let code = error.sqlite_error_code();
+    let message = match code {
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            format!(
+                "{place} cannot be written: {error}; give its owner the right to write it and its directory"
+            )
+        }
+        Some(ErrorCode::CannotOpen) => {
+            format!("{place} cannot be opened: {error}; is it a file, and may this user read it?")
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            format!("the disk under {place} failed: {error}; look at the system's log")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            format!("{place} is damaged: {error}; restore it from a backup")
+        }
+        _ => format!("{place}: {error}"),
+    };
+    match code {
+        Some(ErrorCode::DiskFull) => LogError::Full(message),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => LogError::Locked(message),
+        Some(ErrorCode::ConstraintViolation) => broken_assertion(message),
+        Some(ErrorCode::NotADatabase) => {
+            LogError::Foreign(format!("{place}: it is not a database"))
+        }
+        None if is_unreadable(&error) => LogError::Foreign(message),
+        _ => LogError::Broken(message),
+    }
+}
+
+/// A row of a file of ours that this version cannot read: most likely a newer one wrote it.
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::FromSqlConversionFailure(..))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::super::tests::{self as given, at, id, run};
+    use super::*;
+    use crate::Event;
+
+    fn new(dir: &tempfile::TempDir) -> (PathBuf, Sqlite) {
+        let path = dir.path().join("log");
+        let log = Sqlite::open(&path).unwrap();
+        (path, log)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn beside(path: &Path, suffix: &str) -> PathBuf {
+        PathBuf::from(format!("{}{suffix}", path.display()))
+    }
+
+    #[test]
+    fn only_its_owner_reads_the_file_and_what_lies_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut log) = new(&dir);
+        given::write(&mut log, at(1), vec![given::requested(1)]).unwrap();
+        for file in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+    }
+
+    #[test]
+    fn a_log_is_the_same_one_when_it_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut log) = new(&dir);
+        given::write(&mut log, at(1), vec![given::opened(), given::requested(1)]).unwrap();
+        let (epoch, tip) = (log.epoch().clone(), log.tip());
+        assert_eq!(epoch.len(), 32);
+        drop(log);
+        let mut log = Sqlite::open(&path).unwrap();
+        assert_eq!((log.epoch(), log.tip()), (&epoch, tip));
+        assert_eq!(log.turn(at(2)).unwrap().missed().len(), 2);
+        assert_ne!(
+            Sqlite::open(dir.path().join("other")).unwrap().epoch(),
+            &epoch
+        );
+    }
+
+    #[test]
+    fn what_is_not_ours_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("text");
+        fs::write(&text, "minutes of the meeting, and more of them".repeat(99)).unwrap();
+        let other = dir.path().join("other");
+        let db = Connection::open(&other).unwrap();
+        db.execute_batch("CREATE TABLE ev(seq)").unwrap();
+        drop(db);
+        let newer = dir.path().join("newer");
+        drop(Sqlite::open(&newer).unwrap());
+        let db = Connection::open(&newer).unwrap();
+        db.execute_batch("UPDATE meta SET v = 2 WHERE k = 'schema'")
+            .unwrap();
+        drop(db);
+        let rows = [
+            (text, "it is not a database"),
+            (other, "it is the database of another program"),
+            (newer, "written by a newer version of Pilothouse (schema 2"),
+        ];
+        for (path, why) in rows {
+            let before = fs::read(&path).unwrap();
+            let error = Sqlite::open(&path).unwrap_err();
+            assert!(matches!(error, LogError::Foreign(_)), "{error}");
+            assert!(error.to_string().contains(why), "{error}");
+            assert!(
+                error.to_string().contains(path.to_str().unwrap()),
+                "{error}"
+            );
+            assert_eq!(fs::read(&path).unwrap(), before, "{why}");
+            let wal = fs::metadata(beside(&path, "-wal"));
+            assert_eq!(wal.map_or(0, |wal| wal.len()), 0, "{why}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_where_and_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let nowhere = dir.path().join("no/such/place");
+        for path in [nowhere.as_path(), dir.path()] {
+            let error = Sqlite::open(path).unwrap_err();
+            assert!(matches!(error, LogError::Broken(_)), "{error}");
+            assert!(
+                error.to_string().contains(path.to_str().unwrap()),
+                "{error}"
+            );
+        }
+    }
+
+    /// ENGINE §2.8: rolled back, readable, and written again once there is room.
+    #[test]
+    fn a_full_disk_takes_nothing_and_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, mut log) = new(&dir);
+        given::write(&mut log, at(1), vec![given::opened(), given::requested(1)]).unwrap();
+        log.limit(
+            log.file
+                .one("PRAGMA page_count", [], |row| row.get(0))
+                .unwrap()
+                .unwrap(),
+        );
+        let tip = log.tip();
+        let large = || Writes {
+            details: vec![(id(2), vec![7; 99_999])],
+            ..given::writes(2, at(2), vec![given::requested(2)])
+        };
+        let error = log.turn(at(2)).unwrap().commit(large()).unwrap_err();
+        assert!(matches!(error, LogError::Full(_)), "{error}");
+        assert_eq!(log.tip(), tip);
+        let reader = log.reader().unwrap();
+        assert_eq!(
+            (reader.head().unwrap(), reader.detail(id(2)).unwrap()),
+            (2, None)
+        );
+        log.limit(1_000_000);
+        let turn = log.turn(at(2)).unwrap();
+        assert_eq!((turn.missed().len(), turn.head()), (0, 2));
+        turn.commit(large()).unwrap();
+        assert_eq!(reader.detail(id(2)).unwrap().unwrap().len(), 99_999);
+        assert_eq!(log.verify().unwrap(), 3);
+    }
+
+    #[test]
+    fn a_lock_that_is_held_too_long_is_said_to_be_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut log) = new(&dir);
+        let mut other = Sqlite::open(&path).unwrap();
+        other.file.wait(Duration::from_millis(10)).unwrap();
+        let turn = log.turn(at(1)).unwrap();
+        let refused = other.turn(at(1)).map(drop).unwrap_err();
+        assert!(matches!(refused, LogError::Locked(_)), "{refused}");
+        drop(turn);
+        assert!(other.turn(at(1)).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_written_says_who_can_change_that() {
+        let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY);
+        let error = said(
+            Path::new("/x/log"),
+            rusqlite::Error::SqliteFailure(error, None),
+        );
+        assert!(matches!(error, LogError::Broken(_)), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("/x/log cannot be written"), "{said}");
+        assert!(
+            said.contains("give its owner the right to write it"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn every_writing_connection_is_prepared() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, log) = new(&dir);
+        let rows = [
+            ("synchronous", 2),
+            ("foreign_keys", 1),
+            ("trusted_schema", 0),
+            ("cache_size", -65536),
+            ("wal_autocheckpoint", 0),
+            ("journal_size_limit", 64 << 20),
+            ("busy_timeout", 5000),
+            ("application_id", APPLICATION_ID),
+        ];
+        for (what, value) in rows {
+            let set = log
+                .file
+                .one(&format!("PRAGMA {what}"), [], |row| row.get(0));
+            assert_eq!(set.unwrap(), Some(value), "{what}");
+        }
+        let mode: Option<String> = log
+            .file
+            .one("PRAGMA journal_mode", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(mode.as_deref(), Some("wal"));
+    }
+
+    #[test]
+    fn a_reader_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, _log) = new(&dir);
+        let reader = File::open(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let refused = reader.pragma("DELETE FROM ev").unwrap_err();
+        assert!(
+            refused.to_string().contains("cannot be written"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_changed_event_breaks_the_chain() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, mut log) = new(&dir);
+        let events = vec![given::opened(), given::requested(1), given::granted(1)];
+        given::write(&mut log, at(1), events).unwrap();
+        assert_eq!(log.verify().unwrap(), 3);
+        log.file
+            .pragma("UPDATE ev SET body = replace(body, 'ada', 'eve') WHERE seq = 3")
+            .unwrap();
+        let error = log.verify().unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("event 3 is not what was written"),
+            "{error}"
+        );
+        log.file.pragma("DELETE FROM ev WHERE seq = 2").unwrap();
+        assert!(log.verify().unwrap_err().to_string().contains("event 3"));
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_by_an_older_one_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, mut log) = new(&dir);
+        given::write(&mut log, at(1), vec![given::opened(), given::requested(1)]).unwrap();
+        log.file.pragma("DELETE FROM ev WHERE seq = 2").unwrap();
+        let error = log.turn(at(2)).map(drop).unwrap_err();
+        assert!(
+            error.to_string().contains("replaced or restored"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_tables_know_the_kinds() {
+        let range = |kinds: std::ops::RangeInclusive<u8>| {
+            format!("kind BETWEEN {} AND {}", kinds.start(), kinds.end())
+        };
+        assert_eq!(TABLES.matches(&range(Event::TERMINAL)).count(), 2);
+        assert_eq!(TABLES.matches(&range(Event::RECORD)).count(), 1);
+        assert!(ENDED.contains(&range(Event::TERMINAL)));
+        assert!(OF_RUN.contains(&range(Event::RECORD)));
+    }
+
+    /// A page costs the same at any depth: nothing is scanned, sorted or skipped over.
+    #[test]
+    fn every_query_walks_an_index() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, log) = new(&dir);
+        let rows = [
+            (TIP, 0, "SCAN ev"),
+            (EVENTS, 2, "SEARCH ev USING INTEGER PRIMARY KEY (rowid>?)"),
+            (
+                OF_SUBJECT,
+                1,
+                "SEARCH ev USING INDEX ev_subject (subject=?)",
+            ),
+            (
+                OF_RUN,
+                3,
+                "SEARCH ev USING INDEX ev_record (run=? AND seq>?)",
+            ),
+            (
+                ENDED,
+                3,
+                "SEARCH ev USING INDEX ev_history (tenant=? AND seq<?)",
+            ),
+            (
+                BY_KEY,
+                2,
+                "SEARCH ev USING INDEX ev_key (tenant=? AND key=?)",
+            ),
+            (
+                BY_DECISION,
+                2,
+                "SEARCH ev USING INDEX ev_decision (tenant=? AND decision_id=?)",
+            ),
+        ];
+        for (sql, values, plan) in rows {
+            let values = rusqlite::params_from_iter(vec!["1"; values]);
+            let sql = format!("EXPLAIN QUERY PLAN {sql}");
+            let steps: Vec<String> = log.file.all(&sql, values, |row| row.get(3)).unwrap();
+            assert_eq!(steps, [plan]);
+        }
+    }
+
+    #[test]
+    fn the_wal_is_moved_when_nobody_waits_and_kept_short() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut log) = new(&dir);
+        let put = |log: &mut Sqlite, n: u128, mib: usize| {
+            let frames = vec![(run(), vec![0; mib << 20])];
+            let writes = Writes {
+                frames,
+                ..given::writes(log.seen, at(1), vec![given::requested(n)])
+            };
+            log.turn(at(1)).unwrap().commit(writes).unwrap();
+        };
+        put(&mut log, 1, 1);
+        log.rest().unwrap();
+        assert!(log.file.checkpoint("NOOP").unwrap().to_move() > 1 << 20);
+        put(&mut log, 2, 9);
+        log.rest().unwrap();
+        assert_eq!(log.file.checkpoint("NOOP").unwrap().to_move(), 0);
+        for n in 3..=20 {
+            put(&mut log, n, 10);
+            let wal = fs::metadata(beside(&path, "-wal")).unwrap().len();
+            assert!(wal < 80 << 20, "{wal}");
+        }
+    }
+}

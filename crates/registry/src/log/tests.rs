@@ -1,0 +1,498 @@
+//! What every log promises, asked of each; and what a test writes into one.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::*;
+use crate::{
+    State,
+    approval::{
+        Applied, AppliedResult, Approval, Asks, Decision, Detail, Hold, OnDeadline, Risk, Seen,
+        Subject, digest_of,
+    },
+    event::Scope,
+    form::Answers,
+    run::{Presence, Run, RunKey, RunState, Source},
+    who::Decider,
+};
+
+// === What a test writes ===
+
+pub(super) fn at(minute: i64) -> Timestamp {
+    Timestamp::from_ms(minute * 60_000)
+}
+
+pub(super) fn id(n: u128) -> ApprovalId {
+    ApprovalId::mint(at(0), n)
+}
+
+pub(super) fn run() -> RunId {
+    RunId::mint(at(0), 1)
+}
+
+fn tenant() -> Tenant {
+    Tenant::local()
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+fn key() -> RunKey {
+    RunKey {
+        tenant: tenant(),
+        source: Source::Native,
+        agent: "billing".into(),
+        session: "s".into(),
+        invocation: "1".into(),
+    }
+}
+
+pub(super) fn opened() -> Event {
+    let run = Run {
+        id: run(),
+        key: key(),
+        project: "".into(),
+        thread: "".into(),
+        origin: "".into(),
+        owner: Some(name("eu:42")),
+        opened_by: name("agent:billing"),
+        parent: None,
+        can_resume: true,
+        opened_at: at(0),
+        state: RunState::Running,
+        presence: Presence::Attached,
+        tasks: BTreeMap::new(),
+        plan: None,
+        open: Default::default(),
+    };
+    Event::RunOpened {
+        run: Box::new(run),
+        context: "".into(),
+    }
+}
+
+pub(super) fn requested(n: u128) -> Event {
+    let (subject, title, detail) = (
+        Subject::Task { task: "t".into() },
+        "Pay".into(),
+        Detail::default(),
+    );
+    let labels = BTreeMap::new();
+    let approval = Approval {
+        id: id(n),
+        run: run(),
+        owner: Some(name("eu:42")),
+        filed_by: name("agent:billing"),
+        filed_at: at(0),
+        key: Some(Key::parse(&format!("k{n}")).unwrap()),
+        target: format!("t{n}").into(),
+        step: "t".into(),
+        asks: Asks::Operator,
+        digest: digest_of(&key(), &subject, &title, Asks::Operator, &labels, &detail),
+        args_sha256: detail.args_sha256(),
+        detail_sha256: Sha256::of(detail.to_bytes()),
+        fields: 0,
+        deadline: None,
+        on_deadline: OnDeadline::Expire,
+        hold: Hold::Nothing,
+        risk: Risk::Normal,
+        from: key(),
+        subject,
+        title,
+        labels,
+    };
+    Event::ApprovalRequested {
+        approval: Arc::new(approval),
+    }
+}
+
+pub(super) fn granted(n: u128) -> Event {
+    let decision = Decision {
+        id: DecisionId::parse(&format!("d{n}")).unwrap(),
+        decider: Decider {
+            by: name("user:ada"),
+            on_behalf_of: None,
+        },
+        answers: Answers::default(),
+        note: "fine by me".into(),
+        seen: Seen::Whole,
+    };
+    Event::ApprovalGranted {
+        id: id(n),
+        decision,
+    }
+}
+
+fn applied(n: u128, when: Timestamp) -> Event {
+    let applied = Applied {
+        result: AppliedResult::Done,
+        detail: "paid".into(),
+        at: when,
+    };
+    Event::DecisionApplied { id: id(n), applied }
+}
+
+fn said(text: &str) -> Event {
+    let text = text.into();
+    Event::Said { run: run(), text }
+}
+
+/// The events after `head`, recorded at `now`.
+pub(super) fn writes(head: Seq, now: Timestamp, events: Vec<Event>) -> Writes {
+    let entry = |(seq, event): (Seq, Event)| Entry {
+        recorded: Recorded {
+            seq,
+            at: now,
+            scope: Scope {
+                tenant: tenant(),
+                owner: Some(name("eu:42")),
+            },
+            event: Arc::new(event),
+        },
+        actor: name("user:ada"),
+    };
+    Writes {
+        events: (head + 1..).zip(events).map(entry).collect(),
+        ..Writes::default()
+    }
+}
+
+pub(super) fn write(
+    log: &mut dyn Log,
+    wall: Timestamp,
+    events: Vec<Event>,
+) -> Result<(), LogError> {
+    let turn = log.turn(wall)?;
+    let (head, now) = (turn.head(), turn.now());
+    turn.commit(writes(head, now, events))
+}
+
+// === What is asked of each log ===
+
+/// Two logs on one store.
+type Two = (&'static str, Box<dyn Log>, Box<dyn Log>);
+
+fn every_log(dir: &tempfile::TempDir) -> Vec<Two> {
+    let memory = Memory::new("e");
+    let another = memory.another();
+    let path = dir.path().join("log");
+    let sqlite = Sqlite::open(&path).unwrap();
+    let same = Sqlite::open(&path).unwrap();
+    vec![
+        ("memory", Box::new(memory), Box::new(another)),
+        ("sqlite", Box::new(sqlite), Box::new(same)),
+    ]
+}
+
+fn all(log: &dyn Log) -> Vec<Recorded> {
+    log.reader().unwrap().read(0, usize::MAX).unwrap()
+}
+
+#[test]
+fn what_others_wrote_is_missed_once_and_then_known() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut a, mut b) in every_log(&dir) {
+        assert_eq!(a.epoch(), b.epoch(), "{kind}");
+        write(&mut *a, at(1), vec![opened(), requested(1)]).unwrap();
+        let missed = b.turn(at(1)).unwrap().missed().to_vec();
+        assert_eq!(missed, all(&*a), "{kind}");
+        assert_eq!(missed.len(), 2, "{kind}");
+        write(&mut *b, at(2), vec![granted(1)]).unwrap();
+        assert!(b.turn(at(2)).unwrap().missed().is_empty(), "{kind}");
+        let turn = a.turn(at(2)).unwrap();
+        let missed: Vec<Seq> = turn.missed().iter().map(|missed| missed.seq).collect();
+        assert_eq!((missed, turn.head()), (vec![3], 3), "{kind}");
+    }
+}
+
+#[test]
+fn a_turn_that_is_dropped_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, mut other) in every_log(&dir) {
+        drop(log.turn(at(1)).unwrap());
+        log.turn(at(1)).unwrap().commit(Writes::default()).unwrap();
+        assert_eq!(other.turn(at(1)).unwrap().head(), 0, "{kind}");
+        write(&mut *other, at(1), vec![opened()]).unwrap();
+        assert_eq!(all(&*log).len(), 1, "{kind}");
+    }
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut a, mut b) in every_log(&dir) {
+        let walls = [5, 3, 9, 1, 9];
+        for (n, wall) in walls.into_iter().enumerate() {
+            let log = if n % 2 == 0 { &mut a } else { &mut b };
+            write(&mut **log, at(wall), vec![said("x")]).unwrap();
+        }
+        let times: Vec<Timestamp> = all(&*a).iter().map(|recorded| recorded.at).collect();
+        assert_eq!(times, [5, 5, 9, 9, 9].map(at), "{kind}");
+    }
+}
+
+/// ENGINE §2.8: gapless, one order, and everybody folds the same.
+#[test]
+fn two_writers_at_once_leave_no_gap() {
+    const EACH: u128 = 100;
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut a, mut b) in every_log(&dir) {
+        let work = |log: &mut dyn Log, first: u128| {
+            let mut state = State::default();
+            for n in first..first + EACH {
+                let turn = log.turn(at((n % 7) as i64)).unwrap();
+                turn.missed().iter().for_each(|missed| state.apply(missed));
+                assert_eq!(turn.head(), state.head());
+                let writes = writes(turn.head(), turn.now(), vec![requested(n), granted(n)]);
+                let own: Vec<Recorded> = writes.events.iter().map(|e| e.recorded.clone()).collect();
+                turn.commit(writes).unwrap();
+                own.iter().for_each(|own| state.apply(own));
+            }
+            let last = log.turn(at(0)).unwrap();
+            last.missed().iter().for_each(|missed| state.apply(missed));
+            state
+        };
+        let (mut mine, mut theirs) = std::thread::scope(|scope| {
+            let theirs = scope.spawn(|| work(&mut *b, 1000));
+            (work(&mut *a, 1), theirs.join().unwrap())
+        });
+        for (log, state) in [(&mut a, &mut mine), (&mut b, &mut theirs)] {
+            let turn = log.turn(at(0)).unwrap();
+            turn.missed().iter().for_each(|missed| state.apply(missed));
+        }
+        let events = all(&*a);
+        let seqs: Vec<Seq> = events.iter().map(|recorded| recorded.seq).collect();
+        assert_eq!(seqs, (1..=4 * EACH as Seq).collect::<Vec<_>>(), "{kind}");
+        assert!(events.is_sorted_by_key(|recorded| recorded.at), "{kind}");
+        let mut whole = State::default();
+        events.iter().for_each(|recorded| whole.apply(recorded));
+        assert_eq!(mine.rows(), whole.rows(), "{kind}");
+        assert_eq!(theirs.rows(), whole.rows(), "{kind}");
+        assert_eq!(whole.all_settled().count(), 2 * EACH as usize, "{kind}");
+    }
+}
+
+#[test]
+fn what_the_rules_make_impossible_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        write(
+            &mut *log,
+            at(1),
+            vec![opened(), requested(1), granted(1), requested(2)],
+        )
+        .unwrap();
+        let same_decision = || match granted(2) {
+            Event::ApprovalGranted { id, decision } => Event::ApprovalRejected {
+                id,
+                decision: Decision {
+                    id: DecisionId::parse("d1").unwrap(),
+                    ..decision
+                },
+            },
+            other => other,
+        };
+        let same_key = || Event::ApprovalJoined {
+            id: id(2),
+            key: Key::parse("k1").unwrap(),
+        };
+        let expired = |n| Event::ApprovalExpired { id: id(n) };
+        let rows = [
+            ("two ends", writes(4, at(1), vec![expired(1)])),
+            (
+                "two ends at once",
+                writes(4, at(1), vec![expired(2), granted(2)]),
+            ),
+            (
+                "one decision id twice",
+                writes(4, at(1), vec![same_decision()]),
+            ),
+            ("one key twice", writes(4, at(1), vec![same_key()])),
+            ("a gap", writes(5, at(1), vec![said("x")])),
+            ("a number again", writes(3, at(1), vec![said("x")])),
+            ("an earlier moment", writes(4, at(0), vec![said("x")])),
+            (
+                "two details",
+                Writes {
+                    details: vec![(id(2), vec![1]), (id(2), vec![2])],
+                    ..Writes::default()
+                },
+            ),
+        ];
+        let before = all(&*log);
+        for (what, mut writes) in rows {
+            writes.frames.push((run(), vec![1]));
+            let error = log.turn(at(1)).unwrap().commit(writes).unwrap_err();
+            assert!(
+                matches!(error, LogError::Broken(_)),
+                "{kind}, {what}: {error}"
+            );
+            assert!(
+                error.to_string().contains("assertion"),
+                "{kind}, {what}: {error}"
+            );
+            assert_eq!(all(&*log), before, "{kind}, {what}");
+        }
+        let reader = log.reader().unwrap();
+        assert!(reader.frames(run()).unwrap().is_empty(), "{kind}");
+        assert_eq!(reader.detail(id(2)).unwrap(), None, "{kind}");
+        write(&mut *log, at(1), vec![granted(2)]).unwrap();
+    }
+}
+
+/// What came of a decision may be told long after memory has let go of it.
+#[test]
+fn history_is_read_newest_first_and_knows_what_came_later() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let filed = (1..=5).map(requested);
+        write(
+            &mut *log,
+            at(1),
+            std::iter::once(opened()).chain(filed).collect(),
+        )
+        .unwrap();
+        for n in [2, 1, 3, 5] {
+            write(&mut *log, at(2), vec![granted(n)]).unwrap();
+        }
+        let next_week = at(7 * 24 * 60);
+        write(&mut *log, next_week, vec![applied(3, next_week)]).unwrap();
+        let reader = log.reader().unwrap();
+        let mut pages = Vec::new();
+        let mut before = None;
+        loop {
+            let page = reader.history(&tenant(), before, 3).unwrap();
+            let Some(last) = page.last() else { break };
+            before = Some(last.seq);
+            let done =
+                |settled: &Settled| (settled.approval.id, settled.seq, settled.applied.is_some());
+            pages.push(page.iter().map(done).collect::<Vec<_>>());
+        }
+        let first = vec![(id(5), 10, false), (id(3), 9, true), (id(1), 8, false)];
+        assert_eq!(pages, [first, vec![(id(2), 7, false)]], "{kind}");
+        let other = Tenant::parse("other").unwrap();
+        assert!(
+            reader.history(&other, None, 9).unwrap().is_empty(),
+            "{kind}"
+        );
+
+        let settled = reader.settled(id(3)).unwrap().unwrap();
+        assert_eq!((settled.at, settled.seq), (at(2), 9), "{kind}");
+        assert_eq!(settled.applied.unwrap().at, next_week, "{kind}");
+        assert_eq!(reader.settled(id(4)).unwrap(), None, "{kind}");
+        assert_eq!(reader.settled(id(9)).unwrap(), None, "{kind}");
+        let (k, d) = (Key::parse("k3").unwrap(), DecisionId::parse("d3").unwrap());
+        assert_eq!(
+            reader.filed_under(&tenant(), &k).unwrap(),
+            Some(id(3)),
+            "{kind}"
+        );
+        assert_eq!(
+            reader.decided_by(&tenant(), &d).unwrap(),
+            Some(id(3)),
+            "{kind}"
+        );
+        assert_eq!(reader.filed_under(&other, &k).unwrap(), None, "{kind}");
+        assert_eq!(reader.decided_by(&other, &d).unwrap(), None, "{kind}");
+    }
+}
+
+#[test]
+fn the_record_of_a_run_is_read_page_by_page() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let events = vec![
+            opened(),
+            requested(1),
+            said("a"),
+            granted(1),
+            said("b"),
+            said("c"),
+        ];
+        write(&mut *log, at(1), events).unwrap();
+        let reader = log.reader().unwrap();
+        let page = |after| {
+            let events = reader.record(run(), after, 2).unwrap();
+            events
+                .iter()
+                .map(|recorded| recorded.seq)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            [page(0), page(3), page(6)],
+            [vec![1, 3], vec![5, 6], vec![]],
+            "{kind}"
+        );
+        let other = RunId::mint(at(0), 2);
+        assert!(reader.record(other, 0, 9).unwrap().is_empty(), "{kind}");
+        let tail = reader.read(4, 1).unwrap();
+        assert_eq!((tail.len(), tail[0].seq), (1, 5), "{kind}");
+    }
+}
+
+#[test]
+fn details_are_kept_and_foreign_originals_make_room() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let other = RunId::mint(at(0), 2);
+        let n = |n: usize| n.to_be_bytes().to_vec();
+        for first in [0, 200] {
+            let turn = log.turn(at(1)).unwrap();
+            let head = turn.head();
+            let mut frames: Vec<_> = (first..first + 200).map(|i| (run(), n(i))).collect();
+            frames.push((other, n(7)));
+            turn.commit(Writes {
+                frames,
+                details: vec![(id(first as u128), n(first))],
+                ..writes(head, at(1), vec![])
+            })
+            .unwrap();
+        }
+        let reader = log.reader().unwrap();
+        let kept: Vec<Vec<u8>> = (400 - FRAMES_KEPT..400).map(n).collect();
+        assert_eq!(reader.frames(run()).unwrap(), kept, "{kind}");
+        assert_eq!(reader.frames(other).unwrap(), [n(7), n(7)], "{kind}");
+        assert_eq!(reader.detail(id(200)).unwrap(), Some(n(200)), "{kind}");
+        assert_eq!(reader.detail(id(1)).unwrap(), None, "{kind}");
+    }
+}
+
+#[test]
+fn both_logs_make_the_same_chain() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sqlite = Sqlite::open(dir.path().join("log")).unwrap();
+    let mut memory = Memory::new(sqlite.epoch().clone());
+    for minute in 0..3 {
+        for log in [&mut sqlite as &mut dyn Log, &mut memory] {
+            write(
+                log,
+                at(minute),
+                vec![opened(), said("grüß Gott\n\u{1b}[2J")],
+            )
+            .unwrap();
+        }
+    }
+    assert_eq!(sqlite.tip(), memory.tip());
+    assert_eq!(sqlite.verify().unwrap(), 6);
+    assert_eq!(all(&sqlite), all(&memory));
+    let mut elsewhere = Memory::new("another");
+    write(&mut elsewhere, at(0), vec![opened()]).unwrap();
+    let first = |hash: &str| link(&Sha256::of(hash), 1, at(0), &body(&opened()).unwrap());
+    assert_eq!(elsewhere.tip().hash, first("another"));
+    assert_ne!(first("another"), first(sqlite.epoch()));
+}
+
+#[test]
+fn two_processes_may_begin_one_file_at_once() {
+    for _ in 0..20 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let epochs: Vec<Epoch> = std::thread::scope(|scope| {
+            let open = || Sqlite::open(&path).unwrap().epoch().clone();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert!(epochs.iter().all(|epoch| *epoch == epochs[0]), "{epochs:?}");
+    }
+}
