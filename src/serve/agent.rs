@@ -7,18 +7,16 @@ use std::{
 };
 
 use registry::{
-    ApprovalId, Principal, Refusal, Role, RunId, Wish, decide::Reply, names::WaitId,
-    run::Presence, who::{Verb, may},
+    ApprovalId, Principal, Refusal, Role, RunId, Wish,
+    decide::Reply,
+    names::WaitId,
+    run::Presence,
+    who::{Verb, may},
 };
 use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
-use super::{
-    Server,
-    identity::Surface,
-    owner::Stands,
-    stop::Until,
-};
+use super::{Server, identity::Surface, owner::Stands, stop::Until};
 use crate::wire::{
     pb::pilothouse::v1::{
         AckControlRequest, AckControlResponse, AwaitRequest, AwaitResponse, ClaimRequest,
@@ -43,7 +41,7 @@ const WAITS_COUNT: usize = 100_000;
 
 /// When each waiter began, so that its patience is one over all its calls.
 #[derive(Clone, Default)]
-pub struct Waits(Arc<Mutex<HashMap<(ApprovalId, WaitId), Instant>>>);
+pub(super) struct Waits(Arc<Mutex<HashMap<(ApprovalId, WaitId), Instant>>>);
 
 impl Waits {
     fn began(&self, id: ApprovalId, wait: &WaitId) -> Instant {
@@ -61,7 +59,7 @@ impl Waits {
 }
 
 /// The patience of a waiter that does not say.
-pub fn default_patience() -> Duration {
+pub(super) fn default_patience() -> Duration {
     let said = std::env::var("PILOTHOUSE_WAIT_DEFAULT_MS").ok();
     let said = said.and_then(|ms| ms.parse().ok()).filter(|ms| *ms > 0);
     said.map_or(PATIENCE, Duration::from_millis)
@@ -100,9 +98,9 @@ impl Server {
     }
 
     fn unavailable<T>(&self, request: &Request<T>, what: &str) -> Status {
-        let authorised = self.agent(request).and_then(|by| {
-            may(&by, Verb::Work, None, None).map_err(|refusal| status(&refusal))
-        });
+        let authorised = self
+            .agent(request)
+            .and_then(|by| may(&by, Verb::Work, None, None).map_err(|refusal| status(&refusal)));
         match authorised {
             Ok(_) => Status::unimplemented(format!("{what} is not available yet")),
             Err(refused) => refused,
@@ -189,7 +187,8 @@ impl AgentService for Server {
         request: Request<ReportTaskRequest>,
     ) -> Result<Response<ReportTaskResponse>, Status> {
         let by = self.agent(&request)?;
-        self.wish(by, wire::report_task(request.into_inner())).await?;
+        self.wish(by, wire::report_task(request.into_inner()))
+            .await?;
         Ok(Response::new(ReportTaskResponse {}))
     }
 
@@ -198,7 +197,8 @@ impl AgentService for Server {
         request: Request<ReportPlanRequest>,
     ) -> Result<Response<ReportPlanResponse>, Status> {
         let by = self.agent(&request)?;
-        self.wish(by, wire::report_plan(request.into_inner())).await?;
+        self.wish(by, wire::report_plan(request.into_inner()))
+            .await?;
         Ok(Response::new(ReportPlanResponse {}))
     }
 
@@ -230,7 +230,9 @@ impl AgentService for Server {
         let by = self.agent(&request)?;
         let wish = wire::await_(request.into_inner()).map_err(|refusal| status(&refusal))?;
         let answer = self.await_one(by, wish).await;
-        answer.map(Response::new).map_err(|refusal| status(&refusal))
+        answer
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal))
     }
 
     async fn withdraw(
@@ -247,7 +249,8 @@ impl AgentService for Server {
         request: Request<ReportAppliedRequest>,
     ) -> Result<Response<ReportAppliedResponse>, Status> {
         let by = self.agent(&request)?;
-        self.wish(by, wire::report_applied(request.into_inner())).await?;
+        self.wish(by, wire::report_applied(request.into_inner()))
+            .await?;
         Ok(Response::new(ReportAppliedResponse {}))
     }
 
@@ -318,7 +321,10 @@ fn warnings(wish: &Wish) -> Vec<String> {
     let warn = |label| {
         format!("'{label}' is required and has no default: it must be filled in even to reject")
     };
-    fields.iter().map(|field| warn(field.label.line())).collect()
+    fields
+        .iter()
+        .map(|field| warn(field.label.line()))
+        .collect()
 }
 
 /// 80 random bits for an id.

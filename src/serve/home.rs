@@ -25,7 +25,10 @@ impl Home {
     /// A sentence that says why not: who holds it, with path and pid.
     pub fn take(dir: &Path) -> Result<Self, String> {
         let fault = |error: std::io::Error| format!("{}: {error}", dir.display());
-        let make = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        let make = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir);
         make.map_err(fault)?;
         let path = dir.join("lock");
         let mut lock = fs::OpenOptions::new()
@@ -63,7 +66,7 @@ impl Home {
     /// # Errors
     /// [`LogError`].
     pub fn log(&self) -> Result<Sqlite, LogError> {
-        Sqlite::open(&self.dir.join("pilothouse.db"))
+        Sqlite::open(self.dir.join("pilothouse.db"))
     }
 
     /// Keeps room for decisions.

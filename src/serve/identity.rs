@@ -93,7 +93,9 @@ impl Identity {
                 return Err(fault("it has no roles, so it could do nothing".into()));
             }
             if row.roles.contains(&Role::Agent) && row.roles.len() > 1 {
-                return Err(fault("an agent never decides: it takes no other role".into()));
+                return Err(fault(
+                    "an agent never decides: it takes no other role".into(),
+                ));
             }
             let principal = Principal::new(name, tenant, row.roles.iter().copied());
             if tokens.insert(hash, principal).is_some() {
@@ -117,7 +119,9 @@ impl Identity {
             return on_the_socket(geteuid(), surface);
         }
         if let Some(peer) = extensions.get::<UdsConnectInfo>() {
-            let cred = peer.peer_cred.ok_or_else(|| unknown("the socket names no peer"))?;
+            let cred = peer
+                .peer_cred
+                .ok_or_else(|| unknown("the socket names no peer"))?;
             return on_the_socket(Uid::from_raw(cred.uid()), surface);
         }
         if extensions.get::<TcpConnectInfo>().is_some() {
@@ -139,7 +143,9 @@ impl Identity {
         // Looked up by its hash: how long that takes says nothing about any token.
         let principal = self.tokens.get(&Sha256::of(token.trim()));
         Ok(Caller {
-            principal: principal.ok_or_else(|| unknown("an unknown token"))?.clone(),
+            principal: principal
+                .ok_or_else(|| unknown("an unknown token"))?
+                .clone(),
             by: "a token".into(),
         })
     }

@@ -16,7 +16,7 @@ use tonic::{Request, Status, service::Routes};
 
 use self::{
     agent::Waits,
-    identity::{Caller, Identity, InProcess, Surface},
+    identity::{Caller, Identity, Surface},
     owner::Owner,
     presence::Leases,
     stop::{Stop, Until},
@@ -90,10 +90,18 @@ impl Server {
         let (stop, routes) = (self.stop.clone(), self.routes().await);
         let leases = tokio::spawn(self.leases.clone().watch(self.owner.clone()));
         let socket = listeners.socket.map(|socket| {
-            answer(&routes, &stop, UnixListenerStream::new(socket).filter(Result::is_ok))
+            answer(
+                &routes,
+                &stop,
+                UnixListenerStream::new(socket).filter(Result::is_ok),
+            )
         });
         let tcp = listeners.tcp.map(|tcp| {
-            answer(&routes, &stop, TcpListenerStream::new(tcp).filter(Result::is_ok))
+            answer(
+                &routes,
+                &stop,
+                TcpListenerStream::new(tcp).filter(Result::is_ok),
+            )
         });
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
@@ -123,12 +131,8 @@ impl Server {
     }
 
     fn caller<T>(&self, surface: Surface, request: &Request<T>) -> Result<Caller, Status> {
-        let mut extensions = request.extensions().clone();
-        if extensions.get::<pipe::FromPipe>().is_some() {
-            extensions.insert(InProcess);
-        }
         self.identity
-            .caller(surface, &extensions, request.metadata())
+            .caller(surface, request.extensions(), request.metadata())
             .map_err(|refusal| status(&refusal))
     }
 
@@ -152,7 +156,11 @@ async fn maybe<T, E>(work: Option<impl Future<Output = Result<T, E>>>) -> Result
 }
 
 /// One listener. Settings of HTTP/2 are those of `ENGINE` §8.
-async fn answer<S, IO, E>(routes: &Routes, stop: &Stop, incoming: S) -> Result<(), tonic::transport::Error>
+async fn answer<S, IO, E>(
+    routes: &Routes,
+    stop: &Stop,
+    incoming: S,
+) -> Result<(), tonic::transport::Error>
 where
     S: tokio_stream::Stream<Item = Result<IO, E>>,
     IO: tokio::io::AsyncRead
@@ -198,7 +206,10 @@ pub fn listen_on_socket(path: &std::path::Path) -> Result<UnixListener, String> 
     use std::os::unix::fs::PermissionsExt as _;
     let fault = |error: std::io::Error| format!("{}: {error}", path.display());
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return Err(format!("{}: a server answers there already", path.display()));
+        return Err(format!(
+            "{}: a server answers there already",
+            path.display()
+        ));
     }
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),

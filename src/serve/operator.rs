@@ -58,10 +58,11 @@ impl Server {
         let stands = self.shown(by, id).await?;
         let detail = self.owner.detail(id).await?;
         let run = self.owner.state().run(stands.approval().run).cloned();
-        Ok(match stands {
-            Stands::Pending(pending) => wire::got_pending(&pending, &detail, run.as_deref()),
-            Stands::Settled(settled) => wire::got_settled(&settled, &detail, run.as_deref()),
-        })
+        let asked = match stands {
+            Stands::Pending(pending) => wire::Asked::Pending(pending),
+            Stands::Settled(settled) => wire::Asked::Settled(settled),
+        };
+        Ok(wire::got(&asked, &detail, run.as_deref()))
     }
 
     async fn get_run_whole(
@@ -116,7 +117,7 @@ impl Server {
         let wish = wire::list(request)?;
         let state = self.owner.state();
         let mut items = Vec::new();
-        let mut next = None;
+        let (mut last, mut next) = (None, None);
         for pending in state.pending_after(wish.after) {
             let approval = &pending.approval;
             let labels = |(key, value)| approval.labels.get(key) == Some(value);
@@ -124,14 +125,18 @@ impl Server {
             let matches = sees(by, &approval.scope())
                 && wish.labels.iter().all(labels)
                 && run.is_none_or(|run| names_run(run, approval.run, &approval.from.invocation))
-                && wish.session.as_ref().is_none_or(|session| approval.from.session == *session);
+                && wish
+                    .session
+                    .as_ref()
+                    .is_none_or(|session| approval.from.session == *session);
             let Some(run) = state.run(approval.run).filter(|_| matches) else {
                 continue;
             };
             if items.len() == wish.limit {
-                next = wire::last_id(&items);
+                next = last;
                 break;
             }
+            last = Some(approval.id);
             items.push(wire::open_item(pending, run));
         }
         Ok(wire::page(items, next, state.head()))
@@ -146,7 +151,9 @@ impl Server {
         let mut shown = Vec::new();
         loop {
             let tenant = by.tenant().clone();
-            let page = self.owner.read_log(move |log| log.history(&tenant, before, HISTORY_PAGE));
+            let page = self
+                .owner
+                .read_log(move |log| log.history(&tenant, before, HISTORY_PAGE));
             let page = page.await?;
             let last = page.len() < HISTORY_PAGE;
             for settled in page {
@@ -207,11 +214,21 @@ impl Watcher {
         let mut cursor = self.owner.cursor(after);
         let mut tick = Instant::now() + TICK;
         loop {
-            let next = self.stop.wait().until(timeout_at(tick, cursor.next())).await;
+            let next = self
+                .stop
+                .wait()
+                .until(timeout_at(tick, cursor.next()))
+                .await;
             match next {
-                None => return self.send(Err(Status::unavailable("the server is stopping"))).await,
+                None => {
+                    return self
+                        .send(Err(Status::unavailable("the server is stopping")))
+                        .await;
+                }
                 Some(Ok(None)) => {
-                    return self.send(Err(Status::unavailable("the log cannot be read"))).await;
+                    return self
+                        .send(Err(Status::unavailable("the log cannot be read")))
+                        .await;
                 }
                 Some(Ok(Some(events))) => self.tell(&events).await?,
                 Some(Err(_)) => {
@@ -226,7 +243,9 @@ impl Watcher {
     /// The rows of the committed State, and the event up to which they hold.
     async fn begin(&mut self) -> Option<Seq> {
         let (rows, seq, at) = self.owner.snapshot();
-        let mine = rows.into_iter().filter(|row: &Row| sees(&self.by, &row.scope()));
+        let mine = rows
+            .into_iter()
+            .filter(|row: &Row| sees(&self.by, &row.scope()));
         for row in mine.collect::<Vec<_>>() {
             self.send(Ok(wire::row(&row))).await?;
         }
@@ -274,7 +293,9 @@ impl OperatorService for Server {
                 return Err(Status::failed_precondition("DIVERGED: this is another log"));
             }
             Some((_, seq)) if seq > self.owner.state().head() => {
-                return Err(Status::failed_precondition("DIVERGED: the log ends before that"));
+                return Err(Status::failed_precondition(
+                    "DIVERGED: the log ends before that",
+                ));
             }
             Some((_, seq)) => Some(seq),
         };
@@ -330,7 +351,9 @@ impl OperatorService for Server {
     ) -> Result<Response<DecideResponse>, Status> {
         let by = self.person(&request)?;
         let decided = self.decide_one(by, request.into_inner()).await;
-        decided.map(Response::new).map_err(|refusal| status(&refusal))
+        decided
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal))
     }
 
     async fn control(
@@ -349,7 +372,9 @@ impl OperatorService for Server {
     ) -> Result<Response<ExtendResponse>, Status> {
         let by = self.person(&request)?;
         let extended = self.extend_one(by, request.into_inner()).await;
-        extended.map(Response::new).map_err(|refusal| status(&refusal))
+        extended
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal))
     }
 
     async fn dismiss(

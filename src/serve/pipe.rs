@@ -9,19 +9,17 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tonic::transport::server::Connected;
 
+use super::identity::InProcess;
+
 /// The server's end of such a connection.
 #[derive(Debug)]
 pub struct Pipe(pub DuplexStream);
 
-/// Marks requests that came through one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FromPipe;
-
 impl Connected for Pipe {
-    type ConnectInfo = FromPipe;
+    type ConnectInfo = InProcess;
 
-    fn connect_info(&self) -> FromPipe {
-        FromPipe
+    fn connect_info(&self) -> InProcess {
+        InProcess
     }
 }
 

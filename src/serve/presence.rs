@@ -17,7 +17,7 @@ const LEASE: Duration = Duration::from_secs(15);
 
 /// When each run was last heard of.
 #[derive(Clone, Default)]
-pub struct Leases(Arc<Mutex<HashMap<RunId, Lease>>>);
+pub(super) struct Leases(Arc<Mutex<HashMap<RunId, Lease>>>);
 
 struct Lease {
     by: Principal,
@@ -26,19 +26,19 @@ struct Lease {
 }
 
 /// An open call of an agent: while it lasts, its run is there.
-pub struct Held {
+pub(super) struct Held {
     leases: Leases,
     run: RunId,
 }
 
 impl Leases {
     /// The run was heard of just now.
-    pub fn hear(&self, run: RunId, by: &Principal) {
+    pub(super) fn hear(&self, run: RunId, by: &Principal) {
         self.change(run, by, |_| {});
     }
 
     /// The run is there until the returned value is dropped.
-    pub fn hold(&self, run: RunId, by: &Principal) -> Held {
+    pub(super) fn hold(&self, run: RunId, by: &Principal) -> Held {
         self.change(run, by, |lease| lease.held += 1);
         let leases = self.clone();
         Held { leases, run }
@@ -64,7 +64,7 @@ impl Leases {
     }
 
     /// Marks silent runs away, for ever.
-    pub async fn watch(self, owner: Owner) {
+    pub(super) async fn watch(self, owner: Owner) {
         self.expect_all(&owner);
         let mut ticks = tokio::time::interval(LEASE / 3);
         loop {
@@ -80,7 +80,9 @@ impl Leases {
     fn expect_all(&self, owner: &Owner) {
         let state = owner.state();
         let here = |run: &&Arc<registry::Run>| {
-            run.presence == Presence::Attached && !run.state.is_over() && !run.key.source.is_foreign()
+            run.presence == Presence::Attached
+                && !run.state.is_over()
+                && !run.key.source.is_foreign()
         };
         for run in state.runs().filter(here) {
             let tenant = run.key.tenant.clone();

@@ -167,7 +167,8 @@ impl Agents {
             AckResult::Unsupported => format!("unsupported: {detail}"),
             AckResult::Unknown(number) => format!("an unknown result ({number}): {detail}"),
         };
-        self.report(control_id, &sent, result == AckResult::Success, &detail).await;
+        self.report(control_id, &sent, result == AckResult::Success, &detail)
+            .await;
     }
 
     /// These runs have lost their agent: what was sent to it and not taken has failed.
@@ -206,15 +207,10 @@ impl Agents {
 impl Desk {
     /// To the stream of that session, else to the agent's first: one of them, never two.
     fn hand_over(&mut self, agent: &str, control: Control) {
-        let open = self.subscribed.get_mut(agent);
-        let open = open.map(|subscribers| {
-            subscribers.retain(|subscriber| !subscriber.to.is_closed());
-            subscribers
-        });
-        let chosen = open.and_then(|subscribers| {
-            let same = |other: &&Subscriber| other.session == control.session;
-            subscribers.iter().find(same).or(subscribers.first())
-        });
+        let subscribers = self.subscribed.entry(agent.into()).or_default();
+        subscribers.retain(|subscriber| !subscriber.to.is_closed());
+        let same = |other: &&Subscriber| other.session == control.session;
+        let chosen = subscribers.iter().find(same).or(subscribers.first());
         match chosen {
             Some(subscriber) => {
                 let _ = subscriber.to.try_send(control.event);

@@ -102,7 +102,10 @@ fn planned(run: RunId, plan: &TheirPlan) -> Option<Wish> {
 
 /// A status that our schema does not know is no status that it does: such a task has not begun.
 fn planned_state(status: Word) -> TaskState {
-    status.name.and_then(task_state).unwrap_or(TaskState::Pending)
+    status
+        .name
+        .and_then(task_state)
+        .unwrap_or(TaskState::Pending)
 }
 
 fn task_state(word: &str) -> Option<TaskState> {
@@ -162,13 +165,19 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
     let (subject, args, mut body) = match &request.kind {
         Asked::Task => (Subject::Task { task }, None, String::new()),
         Asked::Tool { name, args_json } => {
-            let name = if name.is_empty() { "an unnamed tool" } else { name };
+            let name = if name.is_empty() {
+                "an unnamed tool"
+            } else {
+                name
+            };
             let name = short(name, limits::NAME);
             let (args, body) = arguments(args_json);
             (Subject::Tool { name, task }, args, body)
         }
         Asked::Unknown(kind) => {
-            let body = format!("The agent asks for something of the kind '{kind}', which is not known here.");
+            let body = format!(
+                "The agent asks for something of the kind '{kind}', which is not known here."
+            );
             (Subject::Task { task }, None, body)
         }
     };
@@ -176,12 +185,18 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
     let mut args = args.map(Untrusted::new);
     let whole = prompt.raw().len() + body.len() + args.as_ref().map_or(0, |args| args.raw().len());
     if whole > limits::DETAIL {
-        body = format!("The question has {whole} bytes; only its beginning is kept. Decide with care.");
+        body = format!(
+            "The question has {whole} bytes; only its beginning is kept. Decide with care."
+        );
         prompt = cut(&prompt, limits::DETAIL / 4);
         args = None;
     }
     let title = title_for(&subject, &prompt);
-    let title = if title.is_empty() { "An approval".into() } else { title };
+    let title = if title.is_empty() {
+        "An approval".into()
+    } else {
+        title
+    };
     Filing {
         key,
         target: target(&request.target_id),

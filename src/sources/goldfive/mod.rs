@@ -81,7 +81,9 @@ impl Door {
         let Some(token) = &self.token else {
             return Ok(());
         };
-        let said = metadata.get("authorization").and_then(|said| said.to_str().ok());
+        let said = metadata
+            .get("authorization")
+            .and_then(|said| said.to_str().ok());
         let said = said.unwrap_or_default();
         let bare = match said.split_once(' ') {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("bearer") => rest,

@@ -91,7 +91,11 @@ impl AgentStream {
             Frame::Hello(hello) => self.hello(hello).await,
             Frame::Event(envelope) if self.who.is_none() => self.keep_early(*envelope),
             Frame::Event(envelope) => self.event(*envelope).await,
-            Frame::Ack { control_id, result, detail } => {
+            Frame::Ack {
+                control_id,
+                result,
+                detail,
+            } => {
                 self.agents.acked(&control_id, result, &detail).await;
             }
             Frame::Unreadable(unreadable) => tracing::warn!("goldfive: {unreadable}"),
@@ -109,7 +113,11 @@ impl AgentStream {
 
     async fn meet(&mut self, agent: String, session: String) {
         let principal = principal(&agent);
-        self.who = Some(Who { agent, session, principal });
+        self.who = Some(Who {
+            agent,
+            session,
+            principal,
+        });
         for envelope in std::mem::take(&mut self.early) {
             self.event(envelope).await;
         }
@@ -123,10 +131,10 @@ impl AgentStream {
     }
 
     async fn event(&mut self, mut envelope: Envelope) {
-        let Some(who) = &self.who else { return };
         if !facts::matters(&envelope.what) || self.is_repeat(&envelope) {
             return;
         }
+        let Some(who) = &self.who else { return };
         let (agent, by) = (who.agent.clone(), who.principal.clone());
         if envelope.session_id.is_empty() {
             envelope.session_id = who.session.clone();
@@ -154,13 +162,20 @@ impl AgentStream {
     }
 
     fn mint(&self) -> Option<ApprovalId> {
-        Some(ApprovalId::mint(self.owner.now(), self.agents.randomness()?))
+        Some(ApprovalId::mint(
+            self.owner.now(),
+            self.agents.randomness()?,
+        ))
     }
 
     /// The run that an event is about, opened if the event begins it.
     async fn run_of(&mut self, by: &Principal, agent: &str, envelope: &Envelope) -> Option<RunId> {
         let session = &envelope.session_id;
-        let named = if envelope.run_id.is_empty() { session } else { &envelope.run_id };
+        let named = if envelope.run_id.is_empty() {
+            session
+        } else {
+            &envelope.run_id
+        };
         let place = (session.clone(), named.clone());
         let known = self.runs.get(&place).copied();
         let lives = known.filter(|id| {
