@@ -1,1 +1,2 @@
-fn main(){}
+//! The `pilothouse` program.
+fn main() {}

@@ -1,0 +1,158 @@
+//! What an operator can do, and where on the screen each of it makes sense.
+
+use std::fmt;
+
+/// The part of the dashboard that has the keyboard. Each has its section in `keymap.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Context {
+    /// Keys that hold everywhere, unless the context has its own use for them.
+    Global,
+    /// The list of what waits.
+    Inbox,
+    /// One question, with what will run.
+    Card,
+    /// The fields of an answer.
+    Form,
+    /// The note that goes with a decision.
+    Note,
+    /// «Are you sure?», with the cursor on "no".
+    Confirm,
+    /// The help page.
+    Help,
+}
+
+use Context::{Card, Confirm, Form, Global, Help, Inbox, Note};
+
+impl Context {
+    /// All of them, in the order of the file.
+    pub const ALL: [Self; 7] = [Global, Inbox, Card, Form, Note, Confirm, Help];
+
+    /// Its section's name in `keymap.toml`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Global => "global",
+            Inbox => "inbox",
+            Card => "card",
+            Form => "form",
+            Note => "note",
+            Confirm => "confirm",
+            Help => "help",
+        }
+    }
+
+    /// The context whose section has this name.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|context| context.word() == word)
+    }
+
+    /// Whether a plain character is text here, and so never a command of `[global]`.
+    #[must_use]
+    pub fn takes_text(self) -> bool {
+        matches!(self, Form | Note)
+    }
+
+    /// What must keep a key here, else an operator is locked in.
+    pub(super) fn required(self) -> &'static [Action] {
+        match self {
+            Global => &[],
+            Inbox => &[Action::Quit, Action::Help, Action::Dismiss],
+            Card => &[Action::Quit, Action::Help, Action::Back],
+            Form | Note => &[Action::Quit, Action::Help, Action::Back, Action::Submit],
+            Confirm => &[Action::Quit, Action::Help, Action::Dismiss, Action::Confirm],
+            Help => &[Action::Quit, Action::Dismiss],
+        }
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}]", self.word())
+    }
+}
+
+/// Declares [`Action`] and its table: the variant, its word in the file, its line in the help, the sections that may bind it.
+macro_rules! actions {
+    ($($variant:ident $word:literal $help:literal in $contexts:expr;)*) => {
+        /// Something a key can do. The words are those of `keymap.toml`, the descriptions those of the help page.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Action {
+            $(#[doc = $help] $variant,)*
+        }
+
+        impl Action {
+            /// All of them, in the order of the help page.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its word in `keymap.toml`.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// One line for the help page.
+            #[must_use]
+            pub fn describe(self) -> &'static str {
+                match self { $(Self::$variant => $help,)* }
+            }
+
+            /// The sections that may bind it.
+            #[must_use]
+            pub fn contexts(self) -> &'static [Context] {
+                match self { $(Self::$variant => $contexts,)* }
+            }
+        }
+    };
+}
+
+const EVERYWHERE: &[Context] = &Context::ALL;
+const LISTS: &[Context] = &[Inbox, Card, Help];
+const DECIDING: &[Context] = &[Inbox, Card];
+
+actions! {
+    Open            "open"             "open the selected card"                            in &[Inbox];
+    Back            "back"             "go back; what was typed is kept"                   in &[Card, Form, Note];
+    Next            "next"             "go one down"                                       in LISTS;
+    Previous        "previous"         "go one up"                                         in LISTS;
+    First           "first"            "go to the top"                                     in LISTS;
+    Last            "last"             "go to the bottom"                                  in LISTS;
+    PageDown        "page-down"        "go one page down"                                  in LISTS;
+    PageUp          "page-up"          "go one page up"                                    in LISTS;
+    Approve         "approve"          "approve, once the whole card was seen"             in DECIDING;
+    ApproveUnread   "approve-unread"   "approve without having seen all of it"             in DECIDING;
+    Reject          "reject"           "reject"                                            in DECIDING;
+    EditForm        "edit-form"        "fill in the form"                                  in DECIDING;
+    EditNote        "edit-note"        "write the note that goes with the decision"        in DECIDING;
+    CopyId          "copy-id"          "copy the id to the clipboard"                      in DECIDING;
+    ShowRaw         "show-raw"         "show the text raw, with every escape spelled out"  in DECIDING;
+    FieldNext       "field-next"       "go to the next field"                              in &[Form];
+    FieldPrevious   "field-previous"   "go to the field before"                            in &[Form];
+    ChoiceNext      "choice-next"      "take the next choice of the field"                 in &[Form];
+    ChoicePrevious  "choice-previous"  "take the choice before"                            in &[Form];
+    Submit          "submit"           "be done with the text and keep it"                 in &[Form, Note];
+    Confirm         "confirm"          "yes, do it"                                        in &[Confirm];
+    Dismiss         "dismiss"          "close what is in front, do nothing"                in EVERYWHERE;
+    RetryNow        "retry-now"        "connect again now"                                 in EVERYWHERE;
+    Redraw          "redraw"           "draw the whole screen again"                       in EVERYWHERE;
+    Suspend         "suspend"          "stop and go back to the shell, until fg"           in EVERYWHERE;
+    Help            "help"             "show or leave the help"                            in EVERYWHERE;
+    Quit            "quit"             "leave Pilothouse"                                  in EVERYWHERE;
+}
+
+impl Action {
+    /// The action with this word.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|action| action.word() == word)
+    }
+
+    /// Whether it lets an agent do something. Such an action never sits on Enter, which a hurried hand presses twice.
+    #[must_use]
+    pub fn permits(self) -> bool {
+        matches!(self, Self::Approve | Self::ApproveUnread | Self::Confirm)
+    }
+}
