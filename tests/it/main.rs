@@ -3,4 +3,7 @@
 
 mod arrows;
 mod goldfive_wire;
+mod picture;
+mod pty;
 mod replay;
+mod terminal;
