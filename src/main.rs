@@ -1,2 +1,7 @@
-//! The `pilothouse` program.
-fn main() {}
+//! The program; what it does is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pilothouse::cli::run(std::env::args_os())
+}

@@ -20,6 +20,11 @@ impl Stop {
         self.0.send_replace(true);
     }
 
+    /// For a door that waits for it in its own way.
+    pub fn subscribe(&self) -> watch::Receiver<bool> {
+        self.0.subscribe()
+    }
+
     /// Returns once the server stops.
     pub async fn wait(&self) {
         let mut stopping = self.0.subscribe();

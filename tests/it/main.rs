@@ -6,4 +6,4 @@ mod goldfive_wire;
 mod picture;
 mod pty;
 mod replay;
-mod terminal;
+mod screen;

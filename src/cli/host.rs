@@ -1,0 +1,137 @@
+//! A server in this process: what `serve` is, and what local mode keeps behind its dashboard.
+
+use std::{
+    fs,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use tokio::{
+    io::DuplexStream,
+    net::{TcpListener, UnixListener},
+    sync::mpsc,
+    task::JoinHandle,
+};
+
+use super::{args, exit::Stopped, place::read_token};
+use crate::{
+    serve::{
+        Listeners, Server, SocketFile,
+        clock::Clock,
+        home::Home,
+        identity::Identity,
+        listen_on_loopback, listen_on_socket,
+        owner::{Fatal, Owner},
+        stop::Stop,
+    },
+    sources::goldfive::Door,
+};
+
+/// Connections from within that may wait to be taken.
+const PIPES: usize = 4;
+
+/// A server in this process.
+pub(crate) struct Host {
+    pub(crate) owner: Owner,
+    pub(crate) stop: Stop,
+    pub(crate) pipe: mpsc::Sender<DuplexStream>,
+    serving: JoinHandle<Result<(), Stopped>>,
+    _home: Home,
+    _socket: SocketFile,
+}
+
+/// What it is to listen on.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) socket: PathBuf,
+    pub(crate) tcp: Option<TcpListener>,
+    pub(crate) identity: Identity,
+    pub(crate) goldfive: Option<(TcpListener, Option<registry::digest::Sha256>)>,
+}
+
+impl Doors {
+    /// Only the socket.
+    pub(crate) fn local(socket: PathBuf) -> Self {
+        Self {
+            socket,
+            tcp: None,
+            identity: Identity::of_the_socket(),
+            goldfive: None,
+        }
+    }
+
+    /// As the command line says.
+    pub(crate) async fn of(serve: &args::Serve, socket: PathBuf) -> Result<Self, Stopped> {
+        let mut doors = Self::local(socket);
+        if let (Some(address), Some(tokens)) = (serve.listen, &serve.tokens) {
+            doors.identity = Identity::with_tokens(tokens).map_err(Stopped::usage)?;
+            let listener = listen_on_loopback(address).await;
+            doors.tcp = Some(listener.map_err(Stopped::usage)?);
+        }
+        if let Some(address) = serve.goldfive {
+            let token = serve.goldfive_token_file.as_deref().map(read_token);
+            let hash = token.transpose()?.map(|token| token.sha256());
+            let listener = listen_on_loopback(address).await;
+            doors.goldfive = Some((listener.map_err(Stopped::usage)?, hash));
+        }
+        Ok(doors)
+    }
+}
+
+impl Host {
+    /// Takes the data directory, opens its log, and begins to answer.
+    pub(crate) fn start(dir: &Path, doors: Doors, fatal: Fatal) -> Result<Self, Stopped> {
+        let home = Home::take(dir).map_err(Stopped::fault)?;
+        let socket = open_socket(&doors.socket)?;
+        let log = home.log().map_err(|error| Stopped::fault(error.to_string()))?;
+        let owner = Owner::start(Box::new(log), Clock::System, Some(home.reserve()), fatal)
+            .map_err(|error| Stopped::fault(error.to_string()))?;
+        let stop = Stop::default();
+        let (pipe, pipes) = mpsc::channel(PIPES);
+        let listeners = Listeners {
+            socket: Some(socket),
+            tcp: doors.tcp,
+            pipe: Some(pipes),
+        };
+        let server = Server::new(owner.clone(), doors.identity, stop.clone());
+        let door = doors.goldfive.map(|(listener, token)| {
+            let door = Door::new(owner.clone(), token, stop.subscribe());
+            (door, listener)
+        });
+        let serving = tokio::spawn(async move {
+            let door = async {
+                match door {
+                    Some((door, listener)) => door.run(listener).await,
+                    None => Ok(()),
+                }
+            };
+            let (served, let_in) = tokio::join!(server.run(listeners), door);
+            served
+                .and(let_in)
+                .map_err(|error| Stopped::fault(format!("the server failed: {error}")))
+        });
+        Ok(Self {
+            owner,
+            stop,
+            pipe,
+            serving,
+            _home: home,
+            _socket: SocketFile(doors.socket),
+        })
+    }
+
+    /// Answers until it fails or is told to stop.
+    pub(crate) async fn until_it_ends(&mut self) -> Result<(), Stopped> {
+        let ended = (&mut self.serving).await;
+        ended.unwrap_or_else(|error| Err(Stopped::fault(format!("the server failed: {error}"))))
+    }
+}
+
+/// The socket, in a directory that only its owner can enter.
+fn open_socket(path: &Path) -> Result<UnixListener, Stopped> {
+    if let Some(dir) = path.parent() {
+        let make = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        make.map_err(|error| Stopped::usage(format!("{}: {error}", dir.display())))?;
+    }
+    listen_on_socket(path).map_err(Stopped::usage)
+}

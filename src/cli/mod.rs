@@ -1,0 +1,67 @@
+//! The subcommands; each is a few lines that call the rest.
+
+mod args;
+mod dashboard;
+mod exit;
+mod filing;
+mod host;
+mod place;
+mod print;
+mod verbs;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::Parser as _;
+
+use self::{
+    args::{Cli, Verb},
+    exit::Stopped,
+};
+
+/// Runs the program, and says how it ended.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Help and version are no errors; everything else is usage.
+            let usage = told.use_stderr();
+            let _ = told.print();
+            return ExitCode::from(if usage { 64 } else { exit::DONE });
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ended = match runtime {
+        Ok(runtime) => runtime.block_on(obey(cli)),
+        Err(error) => Err(Stopped::fault(format!("no runtime: {error}"))),
+    };
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(stopped) => {
+            if !stopped.why.is_empty() {
+                eprintln!("pilothouse: {}", registry::Untrusted::new(stopped.why).block());
+            }
+            ExitCode::from(stopped.code)
+        }
+    }
+}
+
+async fn obey(cli: Cli) -> Result<u8, Stopped> {
+    let place = cli.place;
+    match cli.verb {
+        None => dashboard::local(&place).await,
+        Some(Verb::Attach) => dashboard::attach(&place).await,
+        Some(Verb::Serve(serve)) => verbs::serve(&place, &serve).await,
+        Some(Verb::List(list)) => verbs::list(&place, list).await,
+        Some(Verb::History { json, limit }) => verbs::history(&place, json, limit).await,
+        Some(Verb::Watch { json }) => verbs::watch(&place, json).await,
+        Some(Verb::Show { id, json }) => verbs::show(&place, &id, json).await,
+        Some(Verb::File(file)) => filing::file(&place, *file).await,
+        Some(Verb::Wait { id, timeout }) => filing::wait(&place, &id, timeout).await,
+        Some(Verb::Approve(answer)) => verbs::decide(&place, answer, verbs::APPROVE).await,
+        Some(Verb::Reject(answer)) => verbs::decide(&place, answer, verbs::REJECT).await,
+        Some(Verb::Extend { id, by }) => verbs::extend(&place, &id, by).await,
+        Some(Verb::Dismiss { id, note }) => verbs::dismiss(&place, &id, note).await,
+        Some(Verb::Whoami) => verbs::whoami(&place).await,
+        Some(Verb::Token { name, roles, tenant }) => verbs::token(&name, &roles, &tenant),
+    }
+}

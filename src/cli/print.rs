@@ -1,0 +1,355 @@
+//! What the commands print: one JSON object a line for scripts, plain lines for people.
+//!
+//! Foreign text goes through the one door here too: plain lines show it, JSON escapes it.
+
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+use registry::{
+    Approval, Detail, Pending, Recorded, Run, Settled, Shown, Untrusted,
+    approval::{Decision, Outcome, Why},
+    form::{Answer, Answers, Form, Kind, Presence},
+    run::{Presence as There, RunState},
+    text::json_safe,
+};
+use serde_json::{Map, Value, json};
+
+use super::exit::Stopped;
+
+/// One line on standard output. A reader that has gone away ends the program without a word.
+pub(crate) fn line(text: impl Display) -> Result<(), Stopped> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Stopped {
+            why: String::new(),
+            code: super::exit::DONE,
+        }),
+        Err(error) => Err(Stopped::fault(format!("standard output: {error}"))),
+    }
+}
+
+/// One JSON object on a line, safe for a terminal and without loss.
+pub(crate) fn object(value: &Value) -> Result<(), Stopped> {
+    line(json_safe(&value.to_string()))
+}
+
+/// An open item, as `list --json` has it.
+pub(crate) fn open_item(pending: &Pending, run: &Run) -> Value {
+    let mut item = item(&pending.approval, Some(run));
+    item.insert("status".into(), json!("pending"));
+    item.insert("deadline".into(), time(pending.deadline));
+    Value::Object(item)
+}
+
+fn item(approval: &Approval, run: Option<&Run>) -> Map<String, Value> {
+    let labels: Map<String, Value> = approval
+        .labels
+        .iter()
+        .map(|(key, value)| (key.raw().to_owned(), json!(value.raw())))
+        .collect();
+    let value = json!({
+        "id": approval.id.to_string(),
+        "kind": "approval",
+        "target_id": approval.target.raw(),
+        "title": approval.title.raw(),
+        "digest": approval.digest.to_string(),
+        "asks": approval.asks.word(),
+        "labels": labels,
+        "run_id": approval.run.to_string(),
+        "run_state": run.map(|run| run.state.word()),
+        "task_id": approval.subject.task().raw(),
+        "session_id": approval.from.session.raw(),
+        "invocation": approval.from.invocation.raw(),
+        "agent": approval.from.agent.raw(),
+        "source": approval.from.source.word(),
+        "filed_at": approval.filed_at.to_string(),
+        "deadline": time(approval.deadline),
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn time(at: Option<registry::Timestamp>) -> Value {
+    at.map_or(Value::Null, |at| json!(at.to_string()))
+}
+
+/// An approval that has ended, as `history --json` has it.
+pub(crate) fn ended_item(settled: &Settled, run: Option<&Run>) -> Value {
+    let mut item = item(&settled.approval, run);
+    item.insert("status".into(), json!(settled.outcome.word()));
+    item.insert("ended_at".into(), json!(settled.at.to_string()));
+    item.insert("seq".into(), json!(settled.seq));
+    if let Some(decision) = settled.decision() {
+        item.insert("decision".into(), decided(decision));
+    }
+    if let Outcome::Withdrawn(why) = &settled.outcome {
+        item.insert("why".into(), json!(why));
+        item.insert("why_text".into(), json!(why.words()));
+    }
+    if let Some(delivery) = &settled.delivery {
+        item.insert("delivery".into(), json!(delivery.state.word()));
+        item.insert("delivery_detail".into(), json!(delivery.detail.raw()));
+        item.insert("control_id".into(), json!(delivery.control.as_str()));
+    }
+    if let Some(applied) = &settled.applied {
+        let applied = json!({
+            "result": applied.result.word(),
+            "detail": applied.detail.raw(),
+            "at": applied.at.to_string(),
+        });
+        item.insert("applied".into(), applied);
+    }
+    Value::Object(item)
+}
+
+fn decided(decision: &Decision) -> Value {
+    json!({
+        "id": decision.id.as_str(),
+        "by": decision.decider.by.as_str(),
+        "on_behalf_of": decision.decider.on_behalf_of.as_ref().map(registry::Name::as_str),
+        "answers": answers(&decision.answers),
+        "note": decision.note.raw(),
+        "seen": decision.seen,
+    })
+}
+
+fn answers(answers: &Answers) -> Value {
+    let value = |answer: &Answer| match answer {
+        Answer::Text(text) => json!(text.raw()),
+        Answer::Number(number) => json!(number.get()),
+        Answer::Integer(integer) => json!(integer),
+        Answer::Boolean(boolean) => json!(boolean),
+        Answer::Date(_) => json!(answer.to_raw()),
+    };
+    let pairs = answers.iter().map(|(name, answer)| (name.to_owned(), value(answer)));
+    Value::Object(pairs.collect())
+}
+
+/// The whole of an approval: the item, and what is large of it.
+pub(crate) fn with_detail(item: Value, approval: &Approval, detail: &Detail) -> Value {
+    let Value::Object(mut map) = item else {
+        return item;
+    };
+    let tool = approval.subject.tool().map(Untrusted::raw);
+    map.insert("subject".into(), json!(approval.subject.word()));
+    map.insert("tool".into(), json!(tool));
+    map.insert("args_json".into(), json!(detail.args.as_ref().map(Untrusted::raw)));
+    map.insert("args_sha256".into(), json!(approval.args_sha256.to_string()));
+    map.insert("prompt".into(), json!(detail.prompt.raw()));
+    map.insert("body".into(), json!(detail.body.raw()));
+    map.insert("facts".into(), json!(detail.facts.raw()));
+    map.insert("fields".into(), form(&detail.form));
+    map.insert("owner".into(), json!(approval.owner.as_ref().map(registry::Name::as_str)));
+    map.insert("filed_by".into(), json!(approval.filed_by.as_str()));
+    map.insert("step".into(), json!(approval.step.raw()));
+    map.insert("high_risk".into(), json!(approval.risk == registry::approval::Risk::High));
+    map.insert("digest_matches".into(), json!(approval.matches(detail)));
+    Value::Object(map)
+}
+
+/// What has happened to a question that waits.
+pub(crate) fn with_waiting(item: Value, pending: &Pending) -> Value {
+    let Value::Object(mut map) = item else {
+        return item;
+    };
+    map.insert("waits_timed_out".into(), json!(pending.timed_out));
+    map.insert("refused_attempts".into(), json!(pending.attempts));
+    map.insert("deadline_passed_at".into(), time(pending.passed_at));
+    Value::Object(map)
+}
+
+fn form(form: &Form) -> Value {
+    let fields = form.fields().iter().map(|field| {
+        let options = match &field.kind {
+            Kind::Enum(choices) => choices
+                .iter()
+                .map(|choice| json!({"value": choice.value.raw(), "label": choice.label.raw()}))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let (required, default) = match &field.presence {
+            Presence::Required => (true, None),
+            Presence::Defaulted(default) => (true, Some(default.to_raw())),
+            Presence::Optional(default) => (false, Some(default.to_raw())),
+        };
+        json!({
+            "name": field.name,
+            "label": field.label.raw(),
+            "help": field.help.raw(),
+            "type": field.kind.word(),
+            "options": options,
+            "required": required,
+            "default": default,
+        })
+    });
+    Value::Array(fields.collect())
+}
+
+/// A run, whole.
+pub(crate) fn run(run: &Run, record: &[Recorded]) -> Value {
+    let presence = match run.presence {
+        There::Attached => json!("attached"),
+        There::Away { since } => json!({"away_since": since.to_string()}),
+        There::Detached => json!("detached"),
+    };
+    let tasks = run.tasks.iter().map(|(id, task)| {
+        json!({
+            "id": id.raw(),
+            "title": task.title.raw(),
+            "state": task.state.word(),
+            "detail": task.detail.raw(),
+            "at": task.at.to_string(),
+        })
+    });
+    let interrupt = match run.state {
+        RunState::Parked(interrupt) => Some(interrupt.word()),
+        _ => None,
+    };
+    json!({
+        "id": run.id.to_string(),
+        "kind": "run",
+        "source": run.key.source.word(),
+        "agent": run.key.agent.raw(),
+        "session_id": run.key.session.raw(),
+        "invocation": run.key.invocation.raw(),
+        "project": run.project.raw(),
+        "thread": run.thread.raw(),
+        "origin": run.origin.raw(),
+        "owner": run.owner.as_ref().map(registry::Name::as_str),
+        "opened_by": run.opened_by.as_str(),
+        "parent_run_id": run.parent.map(|id| id.to_string()),
+        "can_resume": run.can_resume,
+        "opened_at": run.opened_at.to_string(),
+        "state": run.state.word(),
+        "interrupt_kind": interrupt,
+        "presence": presence,
+        "tasks": tasks.collect::<Vec<_>>(),
+        "open": run.open.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "record": record.iter().map(event).collect::<Vec<_>>(),
+    })
+}
+
+/// A fact, as `watch --json` has it.
+pub(crate) fn event(recorded: &Recorded) -> Value {
+    let mut value = serde_json::to_value(&*recorded.event).unwrap_or_default();
+    if let Value::Object(map) = &mut value {
+        map.insert("seq".into(), json!(recorded.seq));
+        map.insert("at".into(), json!(recorded.at.to_string()));
+    }
+    value
+}
+
+/// A line for people: what is open.
+pub(crate) fn open_line(pending: &Pending, now: registry::Timestamp) -> String {
+    let approval = &pending.approval;
+    let left = pending.deadline.map_or("for ever".into(), |at| ago(at.since(now)));
+    format!(
+        "{}  {:<8} {:<9} waited {:>4}  left {:>8}  {}  {}",
+        approval.id,
+        approval.subject.word(),
+        approval.asks.word(),
+        ago(now.since(approval.filed_at)),
+        left,
+        approval.from.agent.line(),
+        approval.title.line(),
+    )
+}
+
+/// A line for people: what has ended.
+pub(crate) fn ended_line(settled: &Settled) -> String {
+    let approval = &settled.approval;
+    let (by, note) = match (settled.decision(), &settled.outcome) {
+        (Some(decision), _) => (by_whom(decision), quoted(&decision.note)),
+        (None, Outcome::Withdrawn(why)) => (why.words(), quoted(words_of(why))),
+        (None, _) => ("nobody".into(), String::new()),
+    };
+    let applied = settled.applied.as_ref();
+    let applied = applied.map_or_else(String::new, |applied| {
+        format!("  applied: {}", applied.result.word())
+    });
+    let delivery = settled.delivery.as_ref();
+    let delivery = delivery.map_or_else(String::new, |delivery| {
+        format!("  delivery: {}", delivery.state.word())
+    });
+    format!(
+        "{}  {}  {:<9} {}  {}  by {by}{note}{applied}{delivery}",
+        settled.at,
+        approval.id,
+        settled.outcome.word(),
+        approval.from.agent.line(),
+        approval.title.line(),
+    )
+}
+
+fn by_whom(decision: &Decision) -> String {
+    match &decision.decider.on_behalf_of {
+        Some(user) => format!("{} for {user}", decision.decider.by),
+        None => decision.decider.by.to_string(),
+    }
+}
+
+fn words_of(why: &Why) -> &Untrusted {
+    static NONE: std::sync::LazyLock<Untrusted> = std::sync::LazyLock::new(Untrusted::default);
+    match why {
+        Why::Agent { reason } => reason,
+        Why::AnsweredElsewhere { detail, .. } => detail,
+        Why::Dismissed { note, .. } => note,
+        Why::RunEnded(_) | Why::Superseded { .. } => &NONE,
+    }
+}
+
+fn quoted(text: &Untrusted) -> String {
+    if text.is_empty() { String::new() } else { format!("  «{}»", text.line()) }
+}
+
+/// `4m`, `55m`, `6d`.
+pub(crate) fn ago(span: std::time::Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A card for people: everything that will run, and who asks.
+pub(crate) fn card(approval: &Approval, detail: &Detail) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: Shown| {
+        for (n, line) in value.as_str().lines().enumerate() {
+            let name = if n == 0 { name } else { "" };
+            text.push_str(&format!("{name:<10} {line}\n"));
+        }
+    };
+    row("title", approval.title.line());
+    row("agent", approval.from.agent.line());
+    row("run", approval.from.invocation.line());
+    row("asks", Untrusted::new(approval.asks.people()).line());
+    row("prompt", detail.prompt.block());
+    row("body", detail.body.block());
+    row("program", detail.facts.block());
+    if let Some(tool) = approval.subject.tool() {
+        row("tool", tool.line());
+    }
+    if let Some(args) = &detail.args {
+        row("arguments", args.block());
+    }
+    for field in detail.form.fields() {
+        let default = match &field.presence {
+            Presence::Required => " (required)".into(),
+            Presence::Defaulted(default) | Presence::Optional(default) => {
+                format!(" = {}", default.to_raw())
+            }
+        };
+        let said = format!("{}: {}{default}", field.name, field.kind.word());
+        row("field", Untrusted::new(said).line());
+    }
+    text.push_str(&format!("{:<10} {}\n", "id", approval.id));
+    text.push_str(&format!("{:<10} {}", "digest", approval.digest));
+    text
+}

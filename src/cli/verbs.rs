@@ -1,0 +1,328 @@
+//! The commands that call a server and print what it says.
+
+use std::{io::IsTerminal as _, io::Write as _, path::Path, time::Duration};
+
+use registry::{
+    ApprovalId, Name, Role, Tenant, Untrusted,
+    approval::{Seen, Verdict},
+    digest::Sha256,
+    form::{Form, RawAnswers},
+    names::DecisionId,
+};
+
+use super::{
+    args::{self, Answer, Place, RoleWord},
+    exit::{self, Stopped},
+    host::{Doors, Host},
+    print,
+};
+use crate::{
+    connect::{Asked, Client, Decide, Feed, Got, ListWish},
+    terminal::Interrupts,
+};
+
+pub(crate) const APPROVE: Verdict = Verdict::Approve;
+pub(crate) const REJECT: Verdict = Verdict::Reject;
+
+/// A client of the server that the command line names.
+pub(crate) fn client(place: &Place) -> Result<Client, Stopped> {
+    Ok(Client::new(place.address()?, place.token()?))
+}
+
+/// An id nobody else has.
+pub(crate) fn random_id(what: &str) -> Result<String, Stopped> {
+    let bits = getrandom::u64().and_then(|high| Ok((high, getrandom::u64()?)));
+    let (high, low) = bits.map_err(|error| Stopped::fault(format!("no randomness: {error}")))?;
+    Ok(format!("{what}-{high:016x}{low:016x}"))
+}
+
+/// Keeps the registry until it is told to stop.
+pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stopped> {
+    log_to_stderr();
+    let dir = place.dir()?;
+    let mut interrupts = Interrupts::listen().map_err(|error| Stopped::fault(error.to_string()))?;
+    let doors = Doors::of(serve, place.socket()?).await?;
+    let mut host = Host::start(&dir, doors, Box::new(fatal))?;
+    tracing::info!(data = %dir.display(), "serving");
+    loop {
+        tokio::select! {
+            ended = host.until_it_ends() => return ended.map(|()| exit::DONE),
+            interrupt = interrupts.next() => {
+                if let Some(ending) = interrupt.ends() {
+                    host.stop.stop();
+                    host.until_it_ends().await?;
+                    return Ok(ending.code());
+                }
+            }
+        }
+    }
+}
+
+/// The log is broken: go on, and answers could be lost. Whoever restarts us gets what is on disk.
+pub(crate) fn fatal(why: &str) {
+    crate::terminal::restore();
+    eprintln!("pilothouse: {}", Untrusted::new(why).block());
+    std::process::exit(70);
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PILOTHOUSE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    // A second subscriber in one process is the only way this fails; the first one stays.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+}
+
+pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped> {
+    let labels = list.labels.into_iter();
+    let wish = ListWish {
+        limit: 500,
+        after: None,
+        labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+        run: list.run.map(Untrusted::new),
+        session: list.session.map(Untrusted::new),
+    };
+    let client = client(place)?;
+    let now = client.whoami().await?.server_now;
+    for item in client.list(wish).await? {
+        if list.json {
+            print::object(&print::open_item(&item.pending, &item.run))?;
+        } else {
+            print::line(print::open_line(&item.pending, now))?;
+        }
+    }
+    Ok(exit::DONE)
+}
+
+pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u8, Stopped> {
+    for settled in client(place)?.history(limit).await? {
+        if json {
+            print::object(&print::ended_item(&settled, None))?;
+        } else {
+            print::line(print::ended_line(&settled))?;
+        }
+    }
+    Ok(exit::DONE)
+}
+
+/// What is open, then what happens; both as they would stand in `list` and in the log.
+pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
+    let client = client(place)?;
+    client.whoami().await?;
+    let mut feed = crate::connect::watch(client);
+    while let Some(news) = feed.next().await {
+        match news {
+            Feed::Snapshot { state, server_now } => {
+                for pending in state.all_pending() {
+                    let run = state.run(pending.approval.run);
+                    match (json, run) {
+                        (true, Some(run)) => print::object(&print::open_item(pending, run))?,
+                        _ => print::line(print::open_line(pending, server_now))?,
+                    }
+                }
+            }
+            Feed::Recorded { events, .. } => {
+                for recorded in events {
+                    let value = print::event(&recorded);
+                    if json {
+                        print::object(&value)?;
+                    } else {
+                        let what = value["what"].as_str().unwrap_or_default().to_owned();
+                        let about = recorded.event.approval().map(|id| id.to_string());
+                        let about = about.or(recorded.event.run().map(|run| run.to_string()));
+                        let about = about.unwrap_or_default();
+                        print::line(format!("{}  {what:<20} {about}", recorded.at))?;
+                    }
+                }
+            }
+            Feed::Offline { why, .. } => eprintln!("pilothouse: offline: {}", Untrusted::new(why).line()),
+            Feed::Connecting { .. } | Feed::Online { .. } => {}
+        }
+    }
+    Ok(exit::DONE)
+}
+
+pub(crate) async fn show(place: &Place, id: &str, json: bool) -> Result<u8, Stopped> {
+    let client = client(place)?;
+    if let Ok(approval) = id.parse::<ApprovalId>() {
+        match client.get(approval).await {
+            Ok(got) => return show_approval(&got, json),
+            Err(error) if error.is("not_found") => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (run, record) = client.get_run(&id.into()).await?;
+    let value = print::run(&run, &record);
+    if json {
+        print::object(&value)?;
+    } else {
+        print::line(registry::text::json_safe(
+            &serde_json::to_string_pretty(&value).unwrap_or_default(),
+        ))?;
+    }
+    Ok(exit::DONE)
+}
+
+fn show_approval(got: &Got, json: bool) -> Result<u8, Stopped> {
+    let approval = got.asked.approval();
+    if !json {
+        print::line(print::card(approval, &got.detail))?;
+        if let Asked::Settled(settled) = &got.asked {
+            print::line(print::ended_line(settled))?;
+        }
+        return Ok(exit::DONE);
+    }
+    let item = match &got.asked {
+        Asked::Pending(pending) => {
+            let item = match &got.run {
+                Some(run) => print::open_item(pending, run),
+                None => return Err(Stopped::fault("a question that waits, of no run")),
+            };
+            print::with_waiting(item, pending)
+        }
+        Asked::Settled(settled) => print::ended_item(settled, got.run.as_ref()),
+    };
+    print::object(&print::with_detail(item, approval, &got.detail))?;
+    Ok(exit::DONE)
+}
+
+/// Decides what the digest names, or, on a terminal, what the card shows.
+pub(crate) async fn decide(
+    place: &Place,
+    answer: Answer,
+    verdict: Verdict,
+) -> Result<u8, Stopped> {
+    let id: ApprovalId = answer.id.parse()?;
+    let client = client(place)?;
+    let digest = match &answer.digest {
+        Some(digest) => digest
+            .parse()
+            .map_err(|error| Stopped::usage(format!("--digest: {error}")))?,
+        None => match confirmed(&client, id, verdict).await? {
+            Some(digest) => digest,
+            None => return Err(Stopped::refused("nothing was decided")),
+        },
+    };
+    let decision = match &answer.decision_id {
+        Some(decision) => decision.clone(),
+        None => random_id("cli")?,
+    };
+    let behalf = answer.on_behalf_of.as_deref().map(Name::parse);
+    let decide = Decide {
+        id,
+        decision: DecisionId::parse(&decision)?,
+        verdict,
+        digest,
+        answers: answer.answers.into_iter().collect::<RawAnswers>(),
+        note: answer.note.into(),
+        seen: Seen::Quoted,
+        on_behalf_of: behalf.transpose()?,
+        form: Form::default(),
+        past: None,
+        decided_before: None,
+    };
+    let settled = client.decide(&decide).await?;
+    print::line(print::ended_line(&settled))?;
+    Ok(exit::DONE)
+}
+
+/// The whole card, and one question. No terminal, no question: a pipe cannot see a card.
+async fn confirmed(
+    client: &Client,
+    id: ApprovalId,
+    verdict: Verdict,
+) -> Result<Option<registry::Digest>, Stopped> {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !terminal {
+        return Err(Stopped::usage(format!(
+            "say what you saw: --digest D; `pilothouse show {id} --json` has it as \"digest\""
+        )));
+    }
+    let got = client.get(id).await?;
+    let approval = got.asked.approval();
+    if !approval.matches(&got.detail) {
+        return Err(Stopped::fault("what the server sent does not match its own digest"));
+    }
+    if let Asked::Settled(settled) = &got.asked {
+        return Err(Stopped::refused(format!("already {}", settled.outcome.word())));
+    }
+    eprintln!("{}", print::card(approval, &got.detail));
+    eprint!("\n{} this? [y/N] ", verdict.word());
+    let _ = std::io::stderr().flush();
+    let mut said = String::new();
+    let read = std::io::stdin().read_line(&mut said);
+    read.map_err(|error| Stopped::fault(format!("standard input: {error}")))?;
+    let yes = matches!(said.trim(), "y" | "Y" | "yes");
+    Ok(yes.then_some(approval.digest))
+}
+
+pub(crate) async fn extend(place: &Place, id: &str, by: Duration) -> Result<u8, Stopped> {
+    let deadline = client(place)?.extend(id.parse()?, by).await?;
+    print::line(format!("waits until {deadline}"))?;
+    Ok(exit::DONE)
+}
+
+pub(crate) async fn dismiss(place: &Place, id: &str, note: String) -> Result<u8, Stopped> {
+    client(place)?.dismiss(id.parse()?, &note.into()).await?;
+    print::line("dismissed")?;
+    Ok(exit::DONE)
+}
+
+pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
+    let me = client(place)?.whoami().await?;
+    let roles: Vec<&str> = me.roles.iter().map(|role| role.word()).collect();
+    print::line(format!(
+        "{} · {} · tenant {} · known by {} · server {}",
+        me.name,
+        roles.join(", "),
+        me.tenant.as_str(),
+        Untrusted::new(me.by).line(),
+        Untrusted::new(me.server_version).line(),
+    ))?;
+    if roles.contains(&Role::Operator.word()) && place.server.is_none() {
+        eprintln!(
+            "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you"
+        );
+    }
+    Ok(exit::DONE)
+}
+
+/// Makes a token: the secret goes to standard output, what the server keeps to standard error.
+pub(crate) fn token(name: &str, roles: &[RoleWord], tenant: &str) -> Result<u8, Stopped> {
+    let name = Name::parse(name)?;
+    let tenant = Tenant::parse(tenant)?;
+    let secret = random_id("ph")? + &random_id("")?;
+    let words: Vec<String> = roles
+        .iter()
+        .map(|role| format!("{:?}", role_of(*role).word()))
+        .collect();
+    eprintln!("Add this to the server's token file; the token itself is printed once:\n");
+    eprintln!(
+        "[[token]]\nname = {:?}\nroles = [{}]\ntenant = {:?}\nsha256 = \"{}\"\n",
+        name.as_str(),
+        words.join(", "),
+        tenant.as_str(),
+        Sha256::of(&secret),
+    );
+    print::line(secret)?;
+    Ok(exit::DONE)
+}
+
+fn role_of(word: RoleWord) -> Role {
+    match word {
+        RoleWord::Agent => Role::Agent,
+        RoleWord::Viewer => Role::Viewer,
+        RoleWord::User => Role::User,
+        RoleWord::Backend => Role::Backend,
+        RoleWord::Operator => Role::Operator,
+        RoleWord::Admin => Role::Admin,
+    }
+}
+
+/// Whether a server answers on this socket.
+pub(crate) async fn answers(socket: &Path) -> bool {
+    tokio::net::UnixStream::connect(socket).await.is_ok()
+}
