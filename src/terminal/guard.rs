@@ -208,6 +208,11 @@ fn ready(tty: BorrowedFd<'_>, patience_ms: u16) -> bool {
     !matches!(poll(&mut waiting, PollTimeout::from(patience_ms)), Ok(0))
 }
 
+/// Whether nobody is at the other end of the terminal.
+pub(super) fn is_gone() -> bool {
+    hung_up(io::stdout().as_fd())
+}
+
 fn hung_up(tty: BorrowedFd<'_>) -> bool {
     let mut asked = [PollFd::new(tty, PollFlags::empty())];
     matches!(poll(&mut asked, PollTimeout::ZERO), Ok(1..))

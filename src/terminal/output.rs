@@ -121,13 +121,18 @@ impl Screen {
         Ok(Suspended::Stopped)
     }
 
-    /// Takes the terminal again after a stop, whoever stopped us: the shell may have changed it.
+    /// Takes the terminal again after a stop, whoever stopped us: the shell may have changed it. A terminal that is gone is
+    /// no error here: a hang-up continues the stopped, too, and the [`Interrupt`](super::Interrupt) that says so is coming.
     pub fn resume(&mut self) -> Result<(), NoScreen> {
         guard::restore();
-        guard::take()?;
+        match guard::take() {
+            Err(_) if guard::is_gone() => return Ok(()),
+            taken => taken?,
+        }
         self.whole = true;
         let title = mem::take(&mut self.title);
-        Ok(self.set_title(&title)?)
+        let _ = self.set_title(&title);
+        Ok(())
     }
 
     /// Columns and rows.
@@ -166,7 +171,8 @@ impl Drop for Screen {
 
 /// Whether an error says that nobody is at the other end.
 fn gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
+    guard::is_gone()
+        || error.kind() == io::ErrorKind::BrokenPipe
         || error.raw_os_error() == Some(nix::errno::Errno::EIO as i32)
 }
 

@@ -61,6 +61,9 @@ async fn run(what: &str) -> u8 {
             Drawn::Written | Drawn::Skipped => {}
             Drawn::HungUp => return Ending::HungUp.code(),
         }
+        if seen == "hanging" {
+            std::thread::sleep(10 * END);
+        }
         tokio::select! { biased;
             interrupt = interrupts.next() => match interrupt {
                 Interrupt::End(ending) => return ending.code(),
@@ -73,7 +76,7 @@ async fn run(what: &str) -> u8 {
                 Some(Input::Key(key)) if key == Key::char('q') => return 0,
                 Some(Input::Key(key)) if key == Key::char('p') => panic!("in the loop"),
                 Some(Input::Key(key)) if key == Key::char('b') => { tokio::spawn(async { panic!("in the background") }); },
-                Some(Input::Key(key)) if key == Key::char('h') => loop { std::thread::sleep(END) },
+                Some(Input::Key(key)) if key == Key::char('h') => seen = "hanging".to_owned(),
                 Some(Input::Key(key)) if key == Key::ctrl('z') => seen = match screen.suspend().unwrap() {
                     Suspended::Stopped => "stopped".to_owned(),
                     Suspended::NoShell => "nobody would continue us".to_owned(),
@@ -135,6 +138,7 @@ fn leaving_gives_the_terminal_back() {
 fn a_program_that_hangs_still_ends_on_a_signal() {
     let mut pty = start();
     pty.keys("h");
+    pty.wait_text("hanging");
     pty.signal(Signal::SIGTERM);
     assert_eq!(ended(&mut pty), 143);
 }
@@ -228,7 +232,7 @@ fn a_shell_stops_and_continues_the_program() {
     for key in ["ctrl-z", ""] {
         let mut pty = Pty::spawn(
             "/bin/bash",
-            &["--norc", "--noprofile", "-i"],
+            &["--norc", "--noprofile", "--noediting", "-i"],
             &[("PS1", "shell> ")],
             24,
             80,
@@ -259,11 +263,19 @@ fn a_shell_stops_and_continues_the_program() {
         );
         assert!(has_text(&pty.screen(), "screen 80x24"));
         pty.keys("q");
-        pty.wait_for(|screen| !screen.alternate_screen(), "shell");
+        pty.wait_for(
+            |screen| !screen.alternate_screen() && prompts(screen),
+            "prompt",
+        );
+        pty.assert_restored();
         pty.send("exit\n");
         assert!(pty.exit_status().success());
-        pty.assert_restored();
     }
+}
+
+/// Whether the shell waits for a line.
+fn prompts(screen: &vt100::Screen) -> bool {
+    screen.contents().trim_end().lines().last() == Some("shell>")
 }
 
 #[test]
