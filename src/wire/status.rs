@@ -117,3 +117,144 @@ pub fn refused(status: &Status) -> Option<Told> {
         fields: refusal.fields.into_iter().map(fault).collect(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+    use registry::{
+        ApprovalId, Digest, Name,
+        form::{FieldError, Problem},
+    };
+
+    fn every_refusal() -> Vec<Refusal> {
+        let id = ApprovalId::mint(Timestamp::from_ms(1), 2);
+        let at = Timestamp::from_ms(1_700_000_000_123);
+        let error = |label: &str, problem| FieldError {
+            field: label.to_lowercase(),
+            label: label.into(),
+            problem,
+        };
+        vec![
+            Refusal::Unauthenticated("no token".into()),
+            Refusal::Invalid("what? \u{e4}\n%".into()),
+            Refusal::TooLarge {
+                what: "the title",
+                bytes: 300,
+                limit: 256,
+            },
+            Refusal::RateLimited,
+            Refusal::Busy,
+            Refusal::NotFound("approval"),
+            Refusal::NotYours("somebody else decides"),
+            Refusal::AlreadySettled {
+                id,
+                outcome: "granted".into(),
+                by: Some(Name::parse("user:ada").unwrap()),
+                at,
+            },
+            Refusal::AlreadySettled {
+                id,
+                outcome: "withdrawn".into(),
+                by: None,
+                at,
+            },
+            Refusal::Expired { at },
+            Refusal::Stale {
+                now: Digest::of("now"),
+            },
+            Refusal::KeyReused("this key"),
+            Refusal::ThreadBusy,
+            Refusal::StillPending,
+            Refusal::RunOver,
+            Refusal::Unreachable,
+            Refusal::Answers(vec![
+                error("Visibility", Problem::Missing),
+                error("N", Problem::NotANumber),
+            ]),
+            Refusal::Unavailable("no space".into()),
+        ]
+    }
+
+    /// What must be told of a refusal, beside its word, sentence and number.
+    fn told(refusal: &Refusal) -> Told {
+        let told = Told {
+            word: refusal.word().into(),
+            message: refusal.to_string(),
+            http: refusal.http(),
+            approval: None,
+            outcome: None,
+            decided_by: None,
+            at: None,
+            digest: None,
+            fields: vec![],
+        };
+        match refusal {
+            Refusal::AlreadySettled {
+                id,
+                outcome,
+                by,
+                at,
+            } => Told {
+                approval: Some(id.to_string()),
+                outcome: Some(outcome.clone()),
+                decided_by: by.as_ref().map(ToString::to_string),
+                at: Some(*at),
+                ..told
+            },
+            Refusal::Expired { at } => Told {
+                at: Some(*at),
+                ..told
+            },
+            Refusal::Stale { now } => Told {
+                digest: Some(now.to_string()),
+                ..told
+            },
+            Refusal::Answers(_) => Told {
+                fields: [
+                    ("visibility", "'Visibility' needs an answer"),
+                    ("n", "'N' must be a number, like 2.5"),
+                ]
+                .map(|(name, text)| (name.into(), text.into()))
+                .into(),
+                ..told
+            },
+            _ => told,
+        }
+    }
+
+    #[test]
+    fn a_refusal_arrives_as_it_was_said() {
+        for refusal in every_refusal() {
+            let sent = status(&refusal);
+            assert_eq!(sent.code() as i32, refusal.grpc(), "{refusal:?}");
+            assert_eq!(sent.message(), refusal.to_string());
+            // As tonic carries it: in the headers of HTTP.
+            let headers = sent.into_http::<()>();
+            let arrived = Status::from_header_map(headers.headers()).unwrap();
+            assert_eq!(refused(&arrived), Some(told(&refusal)));
+        }
+    }
+
+    #[test]
+    fn a_status_of_somebody_else_is_no_refusal() {
+        let other = rpc::Status {
+            code: 9,
+            message: "already granted".into(),
+            details: vec![prost_types::Any {
+                type_url: "type.googleapis.com/google.rpc.ErrorInfo".into(),
+                value: vec![],
+            }],
+        };
+        let details = other.encode_to_vec();
+        let rows = [
+            Status::failed_precondition("stale"),
+            Status::with_details(Code::Aborted, "x", details.into()),
+            Status::with_details(Code::Aborted, "x", vec![0xff].into()),
+        ];
+        for status in rows {
+            assert_eq!(refused(&status), None);
+        }
+    }
+}

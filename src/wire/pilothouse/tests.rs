@@ -1,1 +1,1273 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use prost::Message;
+use registry::{
+    Approval, ApprovalId, Asks, Detail, Digest, Event, Name, Pending, Principal, Recorded, Refusal,
+    Role, Run, RunId, Settled, Tenant, Timestamp, Untrusted, Wish,
+    approval::{
+        Applied, AppliedResult, Attempt, Decision, Delivery, DeliveryState, Filing, Hold,
+        OnDeadline, Outcome, Risk, Seen, Subject, Verdict, WaitTimeout, Why,
+    },
+    command::{Decide, Ending, File, OpenRun},
+    digest::Sha256,
+    event::Scope,
+    form::{Answer, Answers, Choice, Field, Form, Kind, Number, Presence as Wanted},
+    names::{ControlId, DecisionId, Key, WaitId},
+    run::{
+        End, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, Task, TaskState,
+    },
+    state::Row,
+    who::Decider,
+};
+
+use super::{pb, *};
+
+// === Samples: every variant, and every field with something in it ===
+
+fn at(ms: i64) -> Timestamp {
+    Timestamp::from_ms(ms)
+}
+
+fn a(n: u128) -> ApprovalId {
+    ApprovalId::mint(at(1_700_000_000_000), n)
+}
+
+fn r(n: u128) -> RunId {
+    RunId::mint(at(1_700_000_000_000), n)
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+fn tenant() -> Tenant {
+    Tenant::parse("harbour").unwrap()
+}
+
+fn ada() -> Principal {
+    Principal::new(name("user:ada"), tenant(), [Role::Operator, Role::Admin])
+}
+
+fn labels() -> BTreeMap<Untrusted, Untrusted> {
+    [("env".into(), "prod\u{202e}".into())].into()
+}
+
+fn approval(n: u128, subject: Subject) -> Approval {
+    Approval {
+        id: a(n),
+        run: r(1),
+        from: key_of(Source::Goldfive),
+        owner: Some(name("eu:42")),
+        filed_by: Name::system("goldfive"),
+        filed_at: at(-1),
+        key: Some(Key::parse("run1/call1").unwrap()),
+        target: "call\n1".into(),
+        step: "turn 1".into(),
+        subject,
+        title: "Publish the logbook".into(),
+        asks: Asks::Admin,
+        labels: labels(),
+        digest: Digest::of("shown"),
+        args_sha256: Sha256::of("args"),
+        detail_sha256: Sha256::of("detail"),
+        fields: 7,
+        deadline: Some(at(1_700_000_600_123)),
+        on_deadline: OnDeadline::StayOpen,
+        hold: Hold::Thread,
+        risk: Risk::High,
+    }
+}
+
+fn tool() -> Subject {
+    Subject::Tool {
+        name: "publish_logbook".into(),
+        task: "t1".into(),
+    }
+}
+
+fn task() -> Subject {
+    Subject::Task { task: "t1".into() }
+}
+
+fn key_of(source: Source) -> RunKey {
+    RunKey {
+        tenant: tenant(),
+        source,
+        agent: "probe".into(),
+        session: "s1".into(),
+        invocation: "run-1".into(),
+    }
+}
+
+fn pending() -> Pending {
+    Pending {
+        approval: Arc::new(approval(1, tool())),
+        joined: vec![Key::parse("other").unwrap()],
+        deadline: Some(at(1_700_000_700_000)),
+        passed_at: Some(at(1_700_000_700_001)),
+        timed_out: vec![WaitTimeout {
+            wait: wait(),
+            at: at(1_700_000_000_500),
+        }],
+        attempts: vec![attempt()],
+    }
+}
+
+fn wait() -> WaitId {
+    WaitId::parse("w1").unwrap()
+}
+
+fn attempt() -> Attempt {
+    Attempt {
+        by: name("user:eve"),
+        verb: "approve".into(),
+        at: at(1_700_000_000_600),
+    }
+}
+
+fn answers() -> Answers {
+    Answers::written([
+        ("s".to_owned(), Answer::Text("two\nrows".into())),
+        ("n".to_owned(), Answer::Number(Number::new(2.5).unwrap())),
+        ("i".to_owned(), Answer::Integer(i64::MAX)),
+        ("b".to_owned(), Answer::Boolean(true)),
+        ("d".to_owned(), Kind::Date.parse("2026-02-28").unwrap()),
+    ])
+}
+
+fn decision() -> Decision {
+    Decision {
+        id: DecisionId::parse("d1").unwrap(),
+        decider: Decider {
+            by: Name::system("policy"),
+            on_behalf_of: Some(name("eu:42")),
+        },
+        answers: answers(),
+        note: "go\n".into(),
+        seen: Seen::Whole,
+    }
+}
+
+fn settled(outcome: Outcome) -> Settled {
+    Settled {
+        approval: Arc::new(approval(2, task())),
+        joined: vec![Key::parse("other").unwrap()],
+        outcome,
+        at: at(1_700_000_800_000),
+        seq: u64::MAX,
+        delivery: Some(delivery(DeliveryState::Acked)),
+        applied: Some(applied(AppliedResult::Skipped)),
+    }
+}
+
+fn delivery(state: DeliveryState) -> Delivery {
+    Delivery {
+        control: ControlId::parse("c1").unwrap(),
+        state,
+        detail: "taken".into(),
+        at: at(1_700_000_800_100),
+    }
+}
+
+fn applied(result: AppliedResult) -> Applied {
+    Applied {
+        result,
+        detail: "did not run it".into(),
+        at: at(1_700_000_800_200),
+    }
+}
+
+fn whys() -> Vec<Why> {
+    let granted = true;
+    let ends = [End::Completed, End::Failed, End::Cancelled, End::Aborted];
+    let ended = ends.map(Why::RunEnded).into_iter();
+    let others = [
+        Why::Superseded { by: a(9) },
+        Why::Agent {
+            reason: "no longer".into(),
+        },
+        Why::AnsweredElsewhere {
+            granted,
+            detail: "in the chat".into(),
+        },
+        Why::Dismissed {
+            by: name("user:ada"),
+            note: "gone".into(),
+        },
+    ];
+    ended.chain(others).collect()
+}
+
+fn outcomes() -> Vec<Outcome> {
+    let withdrawn = whys().into_iter().map(Outcome::Withdrawn);
+    let others = [
+        Outcome::Granted(decision()),
+        Outcome::Rejected(decision()),
+        Outcome::Expired,
+    ];
+    others.into_iter().chain(withdrawn).collect()
+}
+
+fn task_states() -> Vec<TaskState> {
+    vec![
+        TaskState::Pending,
+        TaskState::Running,
+        TaskState::Blocked {
+            blocker: "awaiting_approval".into(),
+            needed: "a yes".into(),
+        },
+        TaskState::Completed,
+        TaskState::Failed,
+        TaskState::Cancelled,
+        TaskState::NotNeeded,
+    ]
+}
+
+fn plan() -> Plan {
+    let task = |(n, state): (usize, TaskState)| PlanTask {
+        id: format!("t{n}").into(),
+        title: "Look".into(),
+        state,
+    };
+    Plan {
+        revision: 3,
+        summary: "shorter".into(),
+        tasks: task_states().into_iter().enumerate().map(task).collect(),
+    }
+}
+
+fn run(state: RunState, presence: Presence) -> Run {
+    let task = |state: TaskState| Task {
+        title: "Look".into(),
+        state,
+        detail: "at it".into(),
+        at: at(1_700_000_000_200),
+    };
+    let tasks = task_states().into_iter().map(task).enumerate();
+    Run {
+        id: r(1),
+        key: key_of(Source::Cli),
+        project: "p".into(),
+        thread: "th".into(),
+        origin: "cron".into(),
+        owner: Some(name("eu:42")),
+        opened_by: name("agent:probe"),
+        parent: Some(r(7)),
+        can_resume: true,
+        opened_at: at(1_700_000_000_100),
+        state,
+        presence,
+        tasks: tasks
+            .map(|(n, task)| (format!("t{n}").into(), task))
+            .collect(),
+        plan: Some(plan()),
+        open: [a(1), a(2)].into(),
+    }
+}
+
+fn interrupts() -> [InterruptKind; 4] {
+    [
+        InterruptKind::Approval,
+        InterruptKind::Tool,
+        InterruptKind::Confirmation,
+        InterruptKind::Input,
+    ]
+}
+
+fn runs() -> Vec<Run> {
+    let since = at(1_700_000_000_300);
+    let attached = |state| run(state, Presence::Attached);
+    let ends = [End::Completed, End::Failed, End::Cancelled, End::Aborted];
+    let mut runs = vec![
+        run(RunState::Running, Presence::Away { since }),
+        run(RunState::Waiting, Presence::Detached),
+    ];
+    runs.extend(interrupts().map(|kind| attached(RunState::Parked(kind))));
+    runs.extend(ends.map(|end| attached(RunState::Ended(end))));
+    runs
+}
+
+/// What has nothing in it where there may be nothing.
+fn bare_run() -> Run {
+    let key = RunKey {
+        source: Source::Native,
+        ..key_of(Source::Native)
+    };
+    Run {
+        id: r(2),
+        key,
+        project: Untrusted::default(),
+        thread: Untrusted::default(),
+        origin: Untrusted::default(),
+        owner: None,
+        opened_by: name("agent:probe"),
+        parent: None,
+        can_resume: false,
+        opened_at: at(0),
+        state: RunState::Running,
+        presence: Presence::Attached,
+        tasks: BTreeMap::new(),
+        plan: None,
+        open: BTreeSet::new(),
+    }
+}
+
+fn bare_approval() -> Approval {
+    Approval {
+        owner: None,
+        key: None,
+        step: Untrusted::default(),
+        asks: Asks::Operator,
+        labels: BTreeMap::new(),
+        fields: 0,
+        deadline: None,
+        on_deadline: OnDeadline::Expire,
+        hold: Hold::Nothing,
+        risk: Risk::Normal,
+        ..approval(
+            3,
+            Subject::Task {
+                task: Untrusted::default(),
+            },
+        )
+    }
+}
+
+fn bare_decision(asks: Seen) -> Decision {
+    Decision {
+        decider: Decider {
+            by: name("user:ada"),
+            on_behalf_of: None,
+        },
+        answers: Answers::default(),
+        note: Untrusted::default(),
+        seen: asks,
+        ..decision()
+    }
+}
+
+fn rows() -> Vec<Row> {
+    let end_user = Approval {
+        asks: Asks::EndUser,
+        ..bare_approval()
+    };
+    let bare_pending = Pending {
+        approval: Arc::new(end_user),
+        joined: vec![],
+        deadline: None,
+        passed_at: None,
+        timed_out: vec![],
+        attempts: vec![],
+    };
+    let bare_settled = Settled {
+        approval: Arc::new(bare_approval()),
+        joined: vec![],
+        delivery: None,
+        applied: None,
+        ..settled(Outcome::Expired)
+    };
+    let runs = runs().into_iter().chain([bare_run()]);
+    let pending = [pending(), bare_pending].into_iter();
+    let settled = outcomes().into_iter().map(settled).chain([bare_settled]);
+    let runs = runs.map(|run| Row::Run(Arc::new(run)));
+    let pending = pending.map(|pending| Row::Pending(Arc::new(pending)));
+    let settled = settled.map(|settled| Row::Settled(Arc::new(settled)));
+    runs.chain(pending).chain(settled).collect()
+}
+
+fn events() -> Vec<Event> {
+    let (id, run) = (a(1), r(1));
+    let mut events = vec![
+        Event::PresenceChanged {
+            run,
+            presence: Presence::Away { since: at(5) },
+        },
+        Event::PlanReported {
+            run,
+            plan: plan(),
+            cause: "drift 1".into(),
+        },
+        Event::Said {
+            run,
+            text: "hello \u{1b}[31m".into(),
+        },
+        Event::ApprovalRequested {
+            approval: Arc::new(approval(1, tool())),
+        },
+        Event::ApprovalRequested {
+            approval: Arc::new(bare_approval()),
+        },
+        Event::ApprovalJoined {
+            id,
+            key: Key::parse("k").unwrap(),
+        },
+        Event::ApprovalGranted {
+            id,
+            decision: decision(),
+        },
+        Event::ApprovalRejected {
+            id,
+            decision: bare_decision(Seen::Unread),
+        },
+        Event::ApprovalGranted {
+            id,
+            decision: bare_decision(Seen::Quoted),
+        },
+        Event::ApprovalExpired { id },
+        Event::DeadlinePassed { id },
+        Event::DeadlineExtended {
+            id,
+            deadline: at(1_700_000_900_000),
+            by: name("user:ada"),
+        },
+        Event::WaitTimedOut { id, wait: wait() },
+        Event::AttemptRefused {
+            id,
+            attempt: attempt(),
+        },
+    ];
+    events.extend(runs().into_iter().map(|run| Event::RunOpened {
+        run: Box::new(run),
+        context: "{\"a\": 1}".into(),
+    }));
+    events.extend(interrupts().map(|interrupt| Event::RunParked { run, interrupt }));
+    events.push(Event::RunEnded {
+        run,
+        end: End::Cancelled,
+        reason: "called off".into(),
+    });
+    events.extend(task_states().into_iter().map(|state| Event::TaskReported {
+        run,
+        task: "t1".into(),
+        title: "Look".into(),
+        state,
+        detail: "at it".into(),
+    }));
+    events.extend(
+        whys()
+            .into_iter()
+            .map(|why| Event::ApprovalWithdrawn { id, why }),
+    );
+    let states = [
+        DeliveryState::Sent,
+        DeliveryState::Acked,
+        DeliveryState::Confirmed,
+        DeliveryState::Failed,
+    ];
+    events.extend(states.map(|state| Event::DeliveryMoved {
+        id,
+        delivery: delivery(state),
+    }));
+    let results = [
+        AppliedResult::Done,
+        AppliedResult::Failed,
+        AppliedResult::Skipped,
+    ];
+    events.extend(results.map(|result| Event::DecisionApplied {
+        id,
+        applied: applied(result),
+    }));
+    events
+}
+
+fn all_recorded() -> Vec<Recorded> {
+    let owners = [Some(name("eu:42")), None].into_iter().cycle();
+    let numbered = events().into_iter().zip(owners).enumerate();
+    numbered
+        .map(|(n, (event, owner))| Recorded {
+            seq: n as u64 + 2,
+            at: at(n as i64 * 1001),
+            scope: Scope {
+                tenant: tenant(),
+                owner,
+            },
+            event: Arc::new(event),
+        })
+        .collect()
+}
+
+fn form() -> Form {
+    let field = |name: &str, kind: Kind, presence: Wanted| Field {
+        name: name.to_owned(),
+        label: Untrusted::default(),
+        help: "advice".into(),
+        kind,
+        presence,
+    };
+    let options = ["public", "internal"].map(|value| Choice {
+        value: value.into(),
+        label: format!("the {value} one").into(),
+    });
+    let number = |value: f64| Answer::Number(Number::new(value).unwrap());
+    Form::new(vec![
+        field("s", Kind::String, Wanted::Required),
+        field("t", Kind::Text, Wanted::Optional(Answer::Text("".into()))),
+        field("n", Kind::Number, Wanted::Defaulted(number(1e300))),
+        field(
+            "i",
+            Kind::Integer,
+            Wanted::Defaulted(Answer::Integer(i64::MIN)),
+        ),
+        field("b", Kind::Boolean, Wanted::Optional(Answer::Boolean(false))),
+        field(
+            "e",
+            Kind::Enum(options.into()),
+            Wanted::Defaulted(Answer::Text("internal".into())),
+        ),
+        field("d", Kind::Date, Wanted::Required),
+    ])
+    .unwrap()
+}
+
+fn large() -> Detail {
+    Detail {
+        prompt: "Publish?".into(),
+        body: "Look:\n  twice".into(),
+        facts: "3 pages".into(),
+        args: Some("{ \"pages\":[1.0, 2],  \"big\": 12345678901234567890 }".into()),
+        form: form(),
+    }
+}
+
+fn filing() -> Filing {
+    Filing {
+        key: Some(Key::parse("run-1/call-1").unwrap()),
+        target: "call-1".into(),
+        step: "turn-1".into(),
+        subject: tool(),
+        title: "Publish".into(),
+        detail: large(),
+        asks: Asks::EndUser,
+        labels: labels(),
+        deadline: Some(Duration::from_millis(61_500)),
+        on_deadline: OnDeadline::StayOpen,
+        hold: Hold::Thread,
+        risk: Risk::High,
+    }
+}
+
+fn opening() -> Opening {
+    Opening {
+        agent: "probe".into(),
+        session: "s1".into(),
+        invocation: "run-1".into(),
+        project: "p".into(),
+        thread: "th".into(),
+        origin: "cron".into(),
+        user: Some(name("eu:42")),
+        parent: Some(r(7)),
+        can_resume: true,
+        context: "{\"a\": 1}".into(),
+        detached: true,
+    }
+}
+
+fn deciding() -> Decide {
+    Decide {
+        id: a(1),
+        decision: DecisionId::parse("d1").unwrap(),
+        verdict: Verdict::Reject,
+        digest: Digest::of("shown"),
+        answers: [("s".to_owned(), "x".to_owned())].into(),
+        note: "no".into(),
+        seen: Seen::Unread,
+        on_behalf_of: Some(name("eu:42")),
+        form: Form::default(),
+        past: None,
+        decided_before: None,
+    }
+}
+
+// === There and back ===
+
+/// What a message is after it has been bytes. The fields that it set are counted.
+fn sent<M: Message + Default + PartialEq + std::fmt::Debug>(
+    of: &'static str,
+    message: &M,
+    seen: &mut Seens,
+) -> M {
+    let bytes = message.encode_to_vec();
+    seen.walk(of, &bytes);
+    let back = M::decode(bytes.as_slice()).unwrap();
+    assert_eq!(back, *message);
+    back
+}
+
+fn everything_that_is_watched(seen: &mut Seens) {
+    for row in rows() {
+        let message = sent("WatchResponse", &super::row(&row), seen);
+        assert_eq!(watched(message), Ok(Watched::Row(row)));
+    }
+    for recorded in all_recorded() {
+        let prev_seq = recorded.seq - 1;
+        let message = super::recorded(&recorded, prev_seq);
+        let message = sent("WatchResponse", &message, seen);
+        assert_eq!(
+            watched(message),
+            Ok(Watched::Recorded { recorded, prev_seq })
+        );
+    }
+    let end = Watched::End {
+        epoch: "e1".into(),
+        seq: 7,
+        last_at: at(1_700_000_000_001),
+        server_now: at(1_700_000_000_999),
+    };
+    let message = snapshot_end("e1", 7, at(1_700_000_000_001), at(1_700_000_000_999));
+    assert_eq!(watched(sent("WatchResponse", &message, seen)), Ok(end));
+    let alive = Watched::Tick {
+        seq: 8,
+        server_now: at(1),
+    };
+    let message = sent("WatchResponse", &tick(8, at(1)), seen);
+    assert_eq!(watched(message), Ok(alive));
+}
+
+#[test]
+fn what_is_watched_arrives_as_it_was() {
+    everything_that_is_watched(&mut Seens::default());
+}
+
+fn everything_that_is_answered(seen: &mut Seens) {
+    assert_eq!(
+        opened_as(sent("OpenRunResponse", &opened(r(1)), seen)),
+        Ok(r(1))
+    );
+
+    let asked = approval(1, tool());
+    let message = filed(&asked, vec!["'S' needs an answer".into()]);
+    let expected = Filed {
+        id: asked.id,
+        digest: asked.digest,
+        warnings: vec!["'S' needs an answer".into()],
+    };
+    assert_eq!(filed_as(sent("FileResponse", &message, seen)), Ok(expected));
+
+    let left = Duration::from_millis(1_500);
+    let message = sent("AwaitResponse", &pending_left(left), seen);
+    assert_eq!(awaited(message), Ok(Awaited::Pending { left }));
+    let ended = settled(Outcome::Granted(decision()));
+    let message = sent("AwaitResponse", &settled_await(&ended), seen);
+    assert_eq!(
+        awaited(message),
+        Ok(Awaited::Settled(Box::new(ended.clone())))
+    );
+    let message = sent("AwaitResponse", &gave_up(&wait(), at(3)), seen);
+    let timeout = WaitTimeout {
+        wait: wait(),
+        at: at(3),
+    };
+    assert_eq!(awaited(message), Ok(Awaited::TimedOut(timeout)));
+
+    let message = sent("HeartbeatResponse", &heartbeat_answer(at(-7)), seen);
+    assert_eq!(server_time(message), Ok(at(-7)));
+
+    let item = Item {
+        pending: pending(),
+        run: bare_run(),
+    };
+    let message = page(vec![open_item(&item.pending, &item.run)], Some(a(1)), 9);
+    let expected = Page {
+        items: vec![item],
+        next: Some(a(1)),
+        as_of: 9,
+    };
+    assert_eq!(
+        page_back(sent("ListResponse", &message, seen)),
+        Ok(expected)
+    );
+    assert_eq!(page_back(page(vec![], None, 0)).unwrap().next, None);
+
+    let asks = [
+        super::Asked::Pending(Arc::new(pending())),
+        super::Asked::Settled(Arc::new(ended.clone())),
+    ];
+    for (asked, run) in asks.into_iter().zip([Some(bare_run()), None]) {
+        let message = got(&asked, &large(), run.as_ref());
+        let detail = large();
+        let expected = Got { asked, detail, run };
+        assert_eq!(got_back(sent("GetResponse", &message, seen)), Ok(expected));
+    }
+
+    let record = all_recorded();
+    let message = got_run(&bare_run(), &record, true);
+    let before: Vec<_> = message.record.iter().map(|next| next.prev_seq).collect();
+    assert_eq!(before[..3], [0, 2, 3]);
+    let expected = RunRecord {
+        run: bare_run(),
+        record,
+        has_more: true,
+    };
+    assert_eq!(
+        run_record(sent("GetRunResponse", &message, seen)),
+        Ok(expected)
+    );
+
+    let message = history_page(std::slice::from_ref(&ended), Some(5));
+    let message = sent("HistoryResponse", &message, seen);
+    assert_eq!(history_back(message), Ok((vec![ended.clone()], Some(5))));
+    let message = sent("DecideResponse", &decided(&ended), seen);
+    assert_eq!(decided_as(message), Ok(ended));
+    let message = sent("ExtendResponse", &extended(at(11)), seen);
+    assert_eq!(extended_to(message), Ok(at(11)));
+
+    let message = whoami(&ada(), "socket", "0.1.0", "e1", 12, at(13));
+    let expected = Me {
+        name: name("user:ada"),
+        tenant: tenant(),
+        roles: [Role::Operator, Role::Admin].into(),
+        by: "socket".into(),
+        version: "0.1.0".into(),
+        epoch: "e1".into(),
+        head: 12,
+        server_now: at(13),
+    };
+    assert_eq!(me(sent("WhoamiResponse", &message, seen)), Ok(expected));
+}
+
+#[test]
+fn what_is_answered_arrives_as_it_was() {
+    everything_that_is_answered(&mut Seens::default());
+}
+
+/// Wishes hold no equality of their own; what they say is the same if they say it alike.
+fn same(wish: Result<Wish, Refusal>, expected: Wish) {
+    assert_eq!(format!("{:?}", wish.unwrap()), format!("{expected:?}"));
+}
+
+fn everything_that_is_asked(seen: &mut Seens) {
+    let (id, run) = (a(1), r(1));
+    let message = sent("OpenRunRequest", &ask_open_run(&opening()), seen);
+    let open = Opening {
+        context: "{\"a\": 1}".into(),
+        ..opening()
+    };
+    let expected = Wish::OpenRun(OpenRun {
+        id: run,
+        key: key_of(Source::Cli),
+        project: open.project,
+        thread: open.thread,
+        origin: open.origin,
+        owner: open.user,
+        parent: open.parent,
+        can_resume: true,
+        context: open.context,
+    });
+    same(open_run(message, &ada(), run), expected);
+
+    let paused = interrupts().map(Ending::Paused).into_iter();
+    let over = [End::Completed, End::Failed, End::Cancelled, End::Aborted].map(Ending::Over);
+    for how in paused.chain(over) {
+        let reason = Untrusted::new("late");
+        let message = sent("EndRunRequest", &ask_end_run(run, how, &reason), seen);
+        same(end_run(message), Wish::EndRun { run, how, reason });
+    }
+    for state in task_states() {
+        let [task, title, detail] = ["t1", "Look", "at it"].map(Untrusted::from);
+        let message = ask_report_task(run, &task, &title, &state, &detail);
+        let message = sent("ReportTaskRequest", &message, seen);
+        let expected = Wish::ReportTask {
+            run,
+            task,
+            title,
+            state,
+            detail,
+        };
+        same(report_task(message), expected);
+    }
+    let cause = Untrusted::new("drift 1");
+    let message = ask_report_plan(run, &plan(), &cause);
+    let message = sent("ReportPlanRequest", &message, seen);
+    let plan = plan();
+    same(report_plan(message), Wish::ReportPlan { run, plan, cause });
+    let text = Untrusted::new("hello");
+    let message = sent("SayRequest", &ask_say(run, &text), seen);
+    same(say(message), Wish::Say { run, text });
+
+    let filings = [
+        filing(),
+        Filing {
+            key: None,
+            subject: task(),
+            detail: Detail::default(),
+            labels: BTreeMap::new(),
+            deadline: None,
+            on_deadline: OnDeadline::Expire,
+            hold: Hold::Nothing,
+            risk: Risk::Normal,
+            ..filing()
+        },
+    ];
+    for filing in filings {
+        let message = sent("FileRequest", &ask_file(run, &filing), seen);
+        let past = None;
+        let expected = Wish::File(Box::new(File {
+            id,
+            run,
+            filing,
+            past,
+        }));
+        same(file(message, id), expected);
+    }
+    let patience = Some(Duration::from_secs(600));
+    let message = ask_await(id, Some(&wait()), patience);
+    let expected = AwaitWish {
+        id,
+        wait: Some(wait()),
+        patience,
+    };
+    assert_eq!(await_(sent("AwaitRequest", &message, seen)), Ok(expected));
+    let (past, reason) = (None, Untrusted::new("late"));
+    let message = sent("WithdrawRequest", &ask_withdraw(id, &reason), seen);
+    same(withdraw(message), Wish::Withdraw { id, reason, past });
+    let (result, detail, past) = (AppliedResult::Failed, Untrusted::new("no"), None);
+    let message = ask_report_applied(id, result, &detail);
+    let message = sent("ReportAppliedRequest", &message, seen);
+    let expected = Wish::ReportApplied {
+        id,
+        result,
+        detail,
+        past,
+    };
+    same(report_applied(message), expected);
+    let message = sent("HeartbeatRequest", &ask_heartbeat(&[run, r(2)]), seen);
+    assert_eq!(heartbeat(message), Ok(vec![run, r(2)]));
+
+    let message = sent("DecideRequest", &ask_decide(&deciding()), seen);
+    same(decide(message), Wish::Decide(Box::new(deciding())));
+    let (span, past) = (Duration::from_secs(3600), None);
+    let message = sent("ExtendRequest", &ask_extend(id, span), seen);
+    same(extend(message), Wish::Extend { id, span, past });
+    let (note, past) = (Untrusted::new("gone"), None);
+    let message = sent("DismissRequest", &ask_dismiss(id, &note), seen);
+    same(dismiss(message), Wish::Dismiss { id, note, past });
+
+    let wish = ListWish {
+        limit: 500,
+        after: Some(id),
+        labels: labels(),
+        run: Some("run-1".into()),
+        session: Some("s1".into()),
+    };
+    let message = sent("ListRequest", &ask_list(&wish), seen);
+    assert_eq!(list(message), Ok(wish));
+    let message = sent("HistoryRequest", &ask_history(1, Some(9)), seen);
+    assert_eq!(history(message), Ok((1, Some(9))));
+    assert_eq!(get(sent("GetRequest", &ask_get(id), seen)), Ok(id));
+    let message = sent("GetRunRequest", &ask_get_run(&"run-1".into(), 4), seen);
+    assert_eq!(get_run(message), Ok(("run-1".into(), 4)));
+    let message = sent("WatchRequest", &ask_watch(Some(("e1", 4))), seen);
+    assert_eq!(watch(message), Ok(Some(("e1".into(), 4))));
+    assert_eq!(watch(ask_watch(None)), Ok(None));
+}
+
+#[test]
+fn what_is_asked_arrives_as_it_was_meant() {
+    everything_that_is_asked(&mut Seens::default());
+}
+
+// === No field is forgotten ===
+
+/// The fields that were not empty in some message, as `Message.field`.
+struct Seens {
+    fields: BTreeSet<String>,
+    schema: Vec<prost_types::DescriptorProto>,
+}
+
+impl Default for Seens {
+    fn default() -> Self {
+        Self {
+            fields: BTreeSet::new(),
+            schema: schema(),
+        }
+    }
+}
+
+fn schema() -> Vec<prost_types::DescriptorProto> {
+    let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+    let files = prost_types::FileDescriptorSet::decode(bytes.as_slice()).unwrap();
+    let ours = files.file.into_iter();
+    ours.filter(|file| file.package() == "pilothouse.v1")
+        .flat_map(|file| file.message_type)
+        .collect()
+}
+
+impl Seens {
+    /// Reads the bytes by the schema itself: what is empty is not in them.
+    fn walk(&mut self, of: &str, mut bytes: &[u8]) {
+        use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+        let mut messages = self.schema.iter();
+        let Some(message) = messages.find(|message| message.name() == of).cloned() else {
+            return; // of a map, or of Google
+        };
+        while !bytes.is_empty() {
+            let (tag, wire) = decode_key(&mut bytes).unwrap();
+            let mut fields = message.field.iter();
+            let field = fields.find(|field| field.number() as u32 == tag).unwrap();
+            self.fields.insert(format!("{of}.{}", field.name()));
+            if wire == WireType::LengthDelimited {
+                let length = decode_varint(&mut bytes).unwrap() as usize;
+                let (inside, rest) = bytes.split_at(length);
+                bytes = rest;
+                if let Some(inner) = field.type_name().strip_prefix(".pilothouse.v1.") {
+                    self.walk(inner, inside);
+                }
+            } else {
+                skip_field(wire, tag, &mut bytes, DecodeContext::default()).unwrap();
+            }
+        }
+    }
+}
+
+/// A field that is added to the schema and not here would be lost in silence.
+#[test]
+fn every_field_of_the_schema_travels() {
+    let mut seen = Seens::default();
+    everything_that_is_watched(&mut seen);
+    everything_that_is_answered(&mut seen);
+    everything_that_is_asked(&mut seen);
+    let for_status = ["FieldFault", "Refusal"]; // src/wire/status.rs
+    let not_yet = [
+        "ClaimRequest",
+        "ClaimResponse",
+        "RestoreRequest",
+        "RestoreResponse",
+        "ReportStartedRequest",
+        "ReportDriftRequest",
+        "ReportDriftResponse",
+        "ControlsRequest",
+        "ControlsResponse",
+        "AckControlRequest",
+        "ControlRequest",
+        "ControlResponse",
+    ];
+    let ours = |message: &prost_types::DescriptorProto| {
+        let name = message.name();
+        !for_status.contains(&name) && !not_yet.contains(&name)
+    };
+    let forgotten: Vec<String> = (schema().into_iter().filter(ours))
+        .flat_map(|message| {
+            let name = message.name().to_owned();
+            let fields = message.field.into_iter();
+            fields.map(move |field| format!("{name}.{}", field.name()))
+        })
+        .filter(|field| !seen.fields.contains(field))
+        .collect();
+    // The credential says the tenant; a request may only repeat it.
+    assert_eq!(forgotten, ["OpenRunRequest.tenant"]);
+}
+
+// === At the door ===
+
+fn invalid<T: std::fmt::Debug>(read: Result<T, Refusal>) -> String {
+    match read {
+        Err(Refusal::Invalid(why)) => why,
+        other => panic!("not refused as unreadable: {other:?}"),
+    }
+}
+
+fn file_refused(change: impl FnOnce(&mut pb::FileRequest)) -> String {
+    let mut req = ask_file(r(1), &filing());
+    change(&mut req);
+    invalid(file(req, a(1)))
+}
+
+fn field_refused(presence: i32, default: Option<&str>) -> String {
+    file_refused(|req| {
+        let field = &mut req.detail.as_mut().unwrap().fields[3]; // an integer
+        field.presence = presence;
+        field.default_value = default.map(str::to_owned);
+    })
+}
+
+#[test]
+fn an_unreadable_question_is_refused_with_a_reason() {
+    let rows = [
+        (file_refused(|r| r.run_id.clear()), "an id is needed"),
+        (
+            file_refused(|r| r.subject = None),
+            "the task or tool is missing",
+        ),
+        (file_refused(|r| r.asks = 0), "who is asked is not said"),
+        (
+            file_refused(|r| r.asks = 9),
+            "who is asked 9 is not one that is known here",
+        ),
+        (file_refused(|r| r.hold = 9), "what it holds 9 is not one"),
+        (file_refused(|r| r.risk = -1), "the risk -1 is not one"),
+        (
+            file_refused(|r| r.key = "a b".into()),
+            "an idempotency key must be",
+        ),
+        (
+            file_refused(|r| r.deadline.as_mut().unwrap().on_deadline = 9),
+            "what happens at the deadline 9 is not one",
+        ),
+        (
+            file_refused(|r| r.deadline.as_mut().unwrap().after = None),
+            "the deadline's length is missing",
+        ),
+        (
+            file_refused(|r| {
+                let after = r.deadline.as_mut().unwrap().after.as_mut().unwrap();
+                (after.seconds, after.nanos) = (-1, 0);
+            }),
+            "the deadline is not a length of time",
+        ),
+        (
+            file_refused(|r| r.detail.as_mut().unwrap().args_json = Some(vec![b'{', 0xff])),
+            "the arguments are not UTF-8 from byte 1",
+        ),
+        (
+            file_refused(|r| r.detail.as_mut().unwrap().fields[0].r#type = 0),
+            "the type of field 's' is not said",
+        ),
+        (
+            file_refused(|r| r.detail.as_mut().unwrap().fields[0].name = "a\u{1b}".into()),
+            "is not a field name",
+        ),
+        (
+            file_refused(|r| {
+                let options = vec![pb::FieldOption::default()];
+                r.detail.as_mut().unwrap().fields[0].options = options;
+            }),
+            "field 's' has options, but is not an enum",
+        ),
+        (field_refused(1, Some("")), "the default of 'i' is empty"),
+        (
+            field_refused(0, Some("x")),
+            "the default of 'i' is not a valid integer",
+        ),
+        (
+            field_refused(2, Some("")),
+            "the default of 'i' is not a valid integer",
+        ),
+        (
+            field_refused(2, None),
+            "field 'i' is optional, so it needs a default",
+        ),
+        (
+            field_refused(9, None),
+            "the presence of field 'i' 9 is not one",
+        ),
+    ];
+    for (why, expected) in rows {
+        assert!(why.contains(expected), "{why:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn what_is_left_out_of_a_question_has_its_default() {
+    let mut req = ask_file(r(1), &filing());
+    req.title.clear();
+    req.key.clear();
+    (req.hold, req.risk) = (0, 0);
+    req.deadline.as_mut().unwrap().on_deadline = 0;
+    req.detail.as_mut().unwrap().fields[0].presence = 0;
+    let Wish::File(filed) = file(req, a(1)).unwrap() else {
+        panic!("a filing")
+    };
+    let expected = Filing {
+        title: "Publish logbook".into(),
+        key: None,
+        hold: Hold::Nothing,
+        risk: Risk::Normal,
+        on_deadline: OnDeadline::Expire,
+        ..filing()
+    };
+    assert_eq!(filed.filing, expected);
+    // Byte for byte: nobody re-serialises what will run.
+    assert_eq!(filed.filing.detail.args, large().args);
+}
+
+fn decide_refused(change: impl FnOnce(&mut pb::DecideRequest)) -> String {
+    let mut req = ask_decide(&deciding());
+    change(&mut req);
+    invalid(decide(req))
+}
+
+#[test]
+fn an_unreadable_call_is_refused_with_a_reason() {
+    let open = |change: fn(&mut pb::OpenRunRequest)| {
+        let mut req = ask_open_run(&opening());
+        change(&mut req);
+        invalid(open_run(req, &ada(), r(1)))
+    };
+    let end = |how| {
+        let mut req = ask_end_run(r(1), Ending::Over(End::Failed), &"".into());
+        req.how = how;
+        invalid(end_run(req))
+    };
+    use pb::end_run_request::How::{Ended, Paused};
+    let await_for = |seconds| {
+        let mut req = ask_await(a(1), None, Some(Duration::ZERO));
+        req.patience.as_mut().unwrap().seconds = seconds;
+        invalid(await_(req))
+    };
+    let mut unnamed = ask_report_task(
+        r(1),
+        &"t".into(),
+        &"".into(),
+        &TaskState::Running,
+        &"".into(),
+    );
+    unnamed.task.as_mut().unwrap().id.clear();
+    let page = |page_size| pb::ListRequest {
+        page_size,
+        ..ask_list(&list(pb::ListRequest::default()).unwrap())
+    };
+    let of_page = |page_token: &str| pb::HistoryRequest {
+        page_token: page_token.into(),
+        page_size: 1,
+    };
+    let nowhere = pb::WatchRequest {
+        after: Some(pb::Cursor::default()),
+    };
+    let rows = [
+        (decide_refused(|r| r.verdict = 0), "the verdict is not said"),
+        (
+            decide_refused(|r| r.verdict = 7),
+            "the verdict 7 is not one",
+        ),
+        (
+            decide_refused(|r| r.seen = 7),
+            "how much was seen 7 is not one",
+        ),
+        (
+            decide_refused(|r| r.digest.clear()),
+            "the digest of what was seen is needed",
+        ),
+        (
+            decide_refused(|r| r.digest = r.digest.to_uppercase()),
+            "64 lower-case hex digits",
+        ),
+        (
+            decide_refused(|r| r.decision_id.clear()),
+            "a decision id must be",
+        ),
+        (
+            decide_refused(|r| r.on_behalf_of = "system:gate".into()),
+            "names that begin with 'system:' are reserved",
+        ),
+        (open(|r| r.context = "{".into()), "the context is not JSON"),
+        (open(|r| r.parent_run_id = "7".into()), "an id is needed"),
+        (open(|r| r.user = "system:gate".into()), "are reserved"),
+        (end(None), "how it ends is missing"),
+        (end(Some(Ended(0))), "how the run ended is not said"),
+        (
+            end(Some(Ended(pb::RunState::Parked as i32))),
+            "how the run ended 3 is not one",
+        ),
+        (end(Some(Paused(0))), "what the turn waits for is not said"),
+        (await_for(-5), "the patience is not a length of time"),
+        (invalid(report_task(unnamed)), "the id of a task is missing"),
+        (
+            invalid(extend(pb::ExtendRequest::default())),
+            "how long from now is missing",
+        ),
+        (
+            invalid(list(page(501))),
+            "a page has 1 to 500 entries, not 501",
+        ),
+        (invalid(history(of_page("-1"))), "the page token is not one"),
+        (invalid(get(pb::GetRequest::default())), "an id is needed"),
+        (
+            invalid(get_run(pb::GetRunRequest::default())),
+            "the run's id is missing",
+        ),
+        (invalid(watch(nowhere)), "the cursor's epoch is missing"),
+    ];
+    for (why, expected) in rows {
+        assert!(why.contains(expected), "{why:?} does not say {expected:?}");
+    }
+}
+
+#[test]
+fn the_tenant_comes_from_the_credential() {
+    let ask = |tenant: &str| {
+        let mut req = ask_open_run(&opening());
+        req.tenant = tenant.into();
+        open_run(req, &ada(), r(1))
+    };
+    assert!(ask("").is_ok() && ask("harbour").is_ok());
+    let refused = Refusal::NotYours("the tenant comes from the credential");
+    assert_eq!(ask("other").unwrap_err(), refused);
+}
+
+// === In the client ===
+
+#[test]
+fn what_the_client_has_no_word_for_is_an_error() {
+    use pb::watch_response::What;
+    let read = |change: fn(&mut pb::Settled)| {
+        let ended = settled(Outcome::Granted(decision()));
+        let mut message = decided(&ended).settled.unwrap();
+        change(&mut message);
+        super::settled(message).unwrap_err().to_string()
+    };
+    let asked = |change: fn(&mut pb::Approval)| {
+        let ended = settled(Outcome::Granted(decision()));
+        let mut message = decided(&ended).settled.unwrap().approval.unwrap();
+        change(&mut message);
+        super::approval(message).unwrap_err().to_string()
+    };
+    let run = |change: fn(&mut pb::Run)| {
+        let What::Run(mut message) = super::row(&Row::Run(Arc::new(bare_run()))).what.unwrap()
+        else {
+            panic!("a run")
+        };
+        change(&mut message);
+        super::run(message).unwrap_err().to_string()
+    };
+    let rows = [
+        (
+            watched(pb::WatchResponse::default())
+                .unwrap_err()
+                .to_string(),
+            "what is watched",
+        ),
+        (read(|s| s.outcome = None), "how it ended is missing"),
+        (
+            read(|s| s.delivery.as_mut().unwrap().state = 0),
+            "how far the delivery came is not",
+        ),
+        (
+            read(|s| s.applied.as_mut().unwrap().result = 9),
+            "what came of it 9",
+        ),
+        (read(|s| s.at = None), "when it ended is missing"),
+        (
+            read(|s| s.at.as_mut().unwrap().seconds = i64::MAX),
+            "when it ended is not a moment",
+        ),
+        (
+            read(|s| s.at.as_mut().unwrap().nanos = -1),
+            "when it ended is not a moment",
+        ),
+        (asked(|a| a.source = 9), "the source 9"),
+        (asked(|a| a.asks = 0), "who is asked is not said"),
+        (
+            asked(|a| a.on_deadline = 0),
+            "what happens at the deadline is not said",
+        ),
+        (asked(|a| a.digest = "00".into()), "the digest: a SHA-256"),
+        (run(|r| r.state = 99), "the run's state 99"),
+        (
+            run(|r| r.state = pb::RunState::Parked as i32),
+            "what the turn waits for is not",
+        ),
+        (
+            run(|r| r.presence = pb::Presence::Away as i32),
+            "since when the agent is away",
+        ),
+    ];
+    for (why, expected) in rows {
+        assert!(why.contains(expected), "{why:?} does not say {expected:?}");
+    }
+}
