@@ -15,6 +15,11 @@ const NO_SERVER: u8 = 5;
 const USAGE: u8 = 64;
 const FAULT: u8 = 70;
 
+/// Ended by a signal, as a shell says it.
+pub(crate) fn killed_by(signal: u8) -> u8 {
+    128 + signal
+}
+
 /// Why something could not be done, and the exit code that says so.
 #[derive(Debug)]
 pub(crate) struct Stopped {

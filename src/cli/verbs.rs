@@ -16,10 +16,7 @@ use super::{
     host::{Doors, Host},
     print,
 };
-use crate::{
-    connect::{Asked, Client, Decide, Feed, Got, ListWish},
-    terminal::Interrupts,
-};
+use crate::connect::{Asked, Client, Decide, Feed, Got, ListWish};
 
 pub(crate) const APPROVE: Verdict = Verdict::Approve;
 pub(crate) const REJECT: Verdict = Verdict::Reject;
@@ -40,22 +37,36 @@ pub(crate) fn random_id(what: &str) -> Result<String, Stopped> {
 pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stopped> {
     log_to_stderr();
     let dir = place.dir()?;
-    let mut interrupts = Interrupts::listen().map_err(|error| Stopped::fault(error.to_string()))?;
+    let asked_to_end = signals().map_err(|error| Stopped::fault(error.to_string()))?;
+    tokio::pin!(asked_to_end);
     let doors = Doors::of(serve, place.socket()?).await?;
     let mut host = Host::start(&dir, doors, Box::new(fatal))?;
     tracing::info!(data = %dir.display(), "serving");
-    loop {
-        tokio::select! {
-            ended = host.until_it_ends() => return ended.map(|()| exit::DONE),
-            interrupt = interrupts.next() => {
-                if let Some(ending) = interrupt.ends() {
-                    host.stop.stop();
-                    host.until_it_ends().await?;
-                    return Ok(ending.code());
-                }
-            }
+    tokio::select! {
+        ended = host.until_it_ends() => ended.map(|()| exit::DONE),
+        signal = &mut asked_to_end => {
+            host.stop.stop();
+            host.until_it_ends().await?;
+            Ok(exit::killed_by(signal))
         }
     }
+}
+
+/// The number of the first signal that asks us to end.
+fn signals() -> std::io::Result<impl Future<Output = u8>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut quit = signal(SignalKind::quit())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => 15,
+            _ = interrupt.recv() => 2,
+            _ = hangup.recv() => 1,
+            _ = quit.recv() => 3,
+        }
+    })
 }
 
 /// The log is broken: go on, and answers could be lost. Whoever restarts us gets what is on disk.

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use crossterm::clipboard::CopyToClipboard;
 use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate, SetTitle};
 use nix::{
     sys::signal::{Signal, kill},
@@ -154,6 +155,13 @@ impl Screen {
         let mut codes = String::new();
         guard::put(&mut codes, SetTitle(&title));
         self.title = title;
+        guard::write(codes.as_bytes()).map(|_| ())
+    }
+
+    /// Puts text on the clipboard of the terminal that the operator sits at, also over SSH (OSC 52).
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        let mut codes = String::new();
+        guard::put(&mut codes, CopyToClipboard::to_clipboard_from(text));
         guard::write(codes.as_bytes()).map(|_| ())
     }
 

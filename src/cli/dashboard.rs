@@ -1,0 +1,342 @@
+//! The dashboard: one loop, in which nothing waits for the network.
+
+use std::{io::IsTerminal as _, time::Duration};
+
+use registry::ApprovalId;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    args::Place,
+    exit::{self, Stopped},
+    host::{Doors, Host},
+    verbs,
+};
+use crate::{
+    connect::{Address, CallError, Client, Decide, Feed, Watching},
+    dashboard::{
+        self, Drawn, Effect, Link, Model, Msg, Setup, Submit, SubmitError, Theme,
+        keymap::Keymap,
+        msg::{Me, Refused},
+    },
+    terminal::{self, Ending, Input, Inputs, Interrupt, Interrupts, Screen, Suspended},
+};
+
+/// What the network makes is drawn at most this often; what a hand does is drawn at once.
+const FRAME: Duration = Duration::from_millis(33);
+
+/// Opens the dashboard on the server that answers; where none does, this process keeps the registry
+/// itself, for agents and the CLI too.
+pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
+    if place.server.is_some() || verbs::answers(&place.socket()?).await {
+        return attach(place).await;
+    }
+    needs_a_terminal()?;
+    let (dir, socket) = (place.dir()?, place.socket()?);
+    let host = Host::start(&dir, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
+    let pipe = host.pipe.clone();
+    let client = Client::new(Address::Within(pipe), None);
+    let code = run(client, "local".into()).await?;
+    let open = host.owner.state().all_pending().count();
+    host.stop.stop();
+    if open > 0 {
+        eprintln!(
+            "pilothouse: {open} still open; they are kept in {} and wait for the next start",
+            dir.display()
+        );
+    }
+    Ok(code)
+}
+
+/// Opens the dashboard on a server that answers already.
+pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
+    needs_a_terminal()?;
+    let address = place.address()?;
+    let label = address.to_string();
+    run(Client::new(address, place.token()?), label).await
+}
+
+fn needs_a_terminal() -> Result<(), Stopped> {
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    Err(Stopped::usage(
+        "the dashboard needs a terminal; `pilothouse list` and `pilothouse watch --json` do not",
+    ))
+}
+
+async fn run(client: Client, server_label: String) -> Result<u8, Stopped> {
+    let (keymap, banner) = keymap();
+    let setup = Setup {
+        keymap,
+        theme: theme(),
+        ascii: !speaks_utf8(),
+        seed: getrandom::u64().map_err(|error| Stopped::fault(error.to_string()))?,
+        server_label,
+        banner,
+    };
+    terminal::install_panic_hook();
+    let interrupts = Interrupts::listen().map_err(|error| Stopped::fault(error.to_string()))?;
+    let screen = Screen::enter().map_err(|error| Stopped {
+        code: error.exit_code(),
+        why: error.to_string(),
+    })?;
+    let (done, results) = mpsc::unbounded_channel();
+    let desk = Desk {
+        model: Model::new(setup),
+        screen,
+        feed: crate::connect::watch(client.clone()),
+        client,
+        began: Instant::now(),
+        done,
+    };
+    desk.serve(Inputs::read(), interrupts, results).await
+}
+
+/// The user's keys over the built-in ones; a file that is wrong is said, and changes nothing.
+fn keymap() -> (Keymap, Option<String>) {
+    let dirs = directories::ProjectDirs::from("", "", "pilothouse");
+    let Some(path) = dirs.map(|dirs| dirs.config_dir().join("keymap.toml")) else {
+        return (Keymap::default(), None);
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return (Keymap::default(), None),
+        Err(error) => return (Keymap::default(), Some(format!("{}: {error}", path.display()))),
+    };
+    match Keymap::merged(&text, &path.display().to_string()) {
+        Ok(keymap) => (keymap, None),
+        Err(error) => (Keymap::default(), Some(error.to_string())),
+    }
+}
+
+fn theme() -> Theme {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if no_color { Theme::Mono } else { Theme::Ansi }
+}
+
+fn speaks_utf8() -> bool {
+    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = said("LC_ALL").or_else(|| said("LC_CTYPE")).or_else(|| said("LANG"));
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Everything that the loop holds.
+struct Desk {
+    model: Model,
+    screen: Screen,
+    client: Client,
+    feed: Watching,
+    began: Instant,
+    done: mpsc::UnboundedSender<Msg>,
+}
+
+/// Whether the loop goes on.
+enum Next {
+    Go,
+    Leave(u8),
+}
+
+impl Desk {
+    async fn serve(
+        mut self,
+        mut inputs: Inputs,
+        mut interrupts: Interrupts,
+        mut results: mpsc::UnboundedReceiver<Msg>,
+    ) -> Result<u8, Stopped> {
+        if let Ok((columns, rows)) = self.screen.size() {
+            self.tell(Msg::Resized(columns, rows))?;
+        }
+        let mut next_frame = self.began;
+        let mut at_once = true;
+        loop {
+            let due = self.model.is_dirty() && (at_once || Instant::now() >= next_frame);
+            if due {
+                if let Next::Leave(code) = self.draw()? {
+                    return Ok(code);
+                }
+                next_frame = Instant::now() + FRAME;
+                at_once = false;
+            }
+            let frame = self.model.is_dirty().then_some(next_frame);
+            let wake = self.model.next_deadline(self.at()).map(|at| self.began + at);
+            let next = tokio::select! {
+                biased;
+                interrupt = interrupts.next() => self.interrupted(interrupt)?,
+                input = inputs.next() => {
+                    at_once = true;
+                    match input {
+                        Some(input) => self.typed(input)?,
+                        None => Next::Leave(Ending::HungUp.code()),
+                    }
+                }
+                Some(result) = results.recv() => {
+                    at_once = true;
+                    self.tell(result)?
+                }
+                Some(news) = self.feed.next() => self.heard(news)?,
+                () = until(frame) => Next::Go,
+                () = until(wake) => self.tell(Msg::Tick)?,
+            };
+            if let Next::Leave(code) = next {
+                return Ok(code);
+            }
+        }
+    }
+
+    fn at(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn draw(&mut self) -> Result<Next, Stopped> {
+        let at = self.at();
+        let mut drawn = Drawn::default();
+        let model = &self.model;
+        let written = self.screen.draw(|frame| drawn = dashboard::view(model, at, frame));
+        match written.map_err(|error| Stopped::fault(format!("the terminal: {error}")))? {
+            terminal::Drawn::Written => self.tell(Msg::Drawn(drawn)),
+            terminal::Drawn::Skipped => Ok(Next::Go),
+            terminal::Drawn::HungUp => Ok(Next::Leave(Ending::HungUp.code())),
+        }
+    }
+
+    fn tell(&mut self, msg: Msg) -> Result<Next, Stopped> {
+        let at = self.at();
+        let effects = dashboard::update(&mut self.model, at, msg);
+        for effect in effects {
+            if let Next::Leave(code) = self.carry_out(effect)? {
+                return Ok(Next::Leave(code));
+            }
+        }
+        Ok(Next::Go)
+    }
+
+    fn interrupted(&mut self, interrupt: Interrupt) -> Result<Next, Stopped> {
+        match interrupt {
+            Interrupt::End(ending) => Ok(Next::Leave(ending.code())),
+            Interrupt::Suspend => self.suspend(),
+            Interrupt::Continue => {
+                let resumed = self.screen.resume();
+                resumed.map_err(|error| Stopped::fault(error.to_string()))?;
+                self.resized()
+            }
+        }
+    }
+
+    fn suspend(&mut self) -> Result<Next, Stopped> {
+        match self.screen.suspend() {
+            Ok(Suspended::Stopped) => Ok(Next::Go),
+            // Nobody could bring us back: say nothing, go on.
+            Ok(Suspended::NoShell) => Ok(Next::Go),
+            Err(error) => Err(Stopped::fault(format!("the terminal: {error}"))),
+        }
+    }
+
+    fn resized(&mut self) -> Result<Next, Stopped> {
+        self.screen.repaint();
+        match self.screen.size() {
+            Ok((columns, rows)) => self.tell(Msg::Resized(columns, rows)),
+            Err(_) => Ok(Next::Leave(Ending::HungUp.code())),
+        }
+    }
+
+    fn typed(&mut self, input: Input) -> Result<Next, Stopped> {
+        match input {
+            Input::Key(key) => self.tell(Msg::Key(key)),
+            Input::Paste(text) => self.tell(Msg::Paste(text)),
+            Input::Resize(..) => self.resized(),
+            Input::FocusGained => self.tell(Msg::Focus(true)),
+            Input::FocusLost => self.tell(Msg::Focus(false)),
+        }
+    }
+
+    fn heard(&mut self, news: Feed) -> Result<Next, Stopped> {
+        let at = self.at();
+        self.tell(match news {
+            Feed::Connecting { attempt } => Msg::Link(Link::Connecting { attempt }),
+            Feed::Online { me, epoch, .. } => Msg::Link(Link::Online {
+                server: me.server_version,
+                me: Me {
+                    name: me.name,
+                    roles: me.roles,
+                    tenant: me.tenant,
+                },
+                epoch,
+            }),
+            Feed::Snapshot { state, server_now } => Msg::Snapshot { state, server_now },
+            Feed::Recorded { events, server_now } => Msg::Recorded { events, server_now },
+            Feed::Offline { why, retry_in } => Msg::Link(Link::Offline {
+                why,
+                retry_at: at + retry_in,
+            }),
+        })
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<Next, Stopped> {
+        let fault = |error: std::io::Error| Stopped::fault(format!("the terminal: {error}"));
+        match effect {
+            Effect::FetchDetail(id) => self.fetch(id),
+            Effect::Submit(submit) => self.submit(submit),
+            Effect::RetryNow => self.feed.retry_now(),
+            Effect::Quit => return Ok(Next::Leave(exit::DONE)),
+            Effect::Suspend => return self.suspend(),
+            Effect::Repaint => self.screen.repaint(),
+            Effect::Copy(text) => self.screen.copy(&text).map_err(fault)?,
+            Effect::Bell => self.screen.bell().map_err(fault)?,
+            Effect::Title(title) => self.screen.set_title(&title).map_err(fault)?,
+        }
+        Ok(Next::Go)
+    }
+
+    fn fetch(&self, id: ApprovalId) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let got = client.get(id).await;
+            let detail = got.map(|got| got.detail).map_err(|error| error.to_string());
+            // The loop has ended: nobody wants to know.
+            let _ = done.send(Msg::Detail { id, detail });
+        });
+    }
+
+    fn submit(&self, submit: Submit) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let decision = submit.decision.clone();
+            let decide = Decide {
+                id: submit.id,
+                decision: submit.decision,
+                verdict: submit.verdict,
+                digest: submit.digest,
+                answers: submit.answers,
+                note: submit.note,
+                seen: submit.seen,
+                on_behalf_of: None,
+                form: registry::form::Form::default(),
+                past: None,
+                decided_before: None,
+            };
+            let result = client.decide(&decide).await;
+            let result = result.map(|_| ()).map_err(why_not);
+            let _ = done.send(Msg::Decided { decision, result });
+        });
+    }
+}
+
+fn why_not(error: CallError) -> SubmitError {
+    match error {
+        CallError::Refused(told) => SubmitError::Refused(Refused {
+            word: told.word,
+            message: told.message,
+            fields: told.fields,
+        }),
+        other => SubmitError::NotSent(other.to_string()),
+    }
+}
+
+/// Until then; for ever, if there is no then.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
