@@ -2,8 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod arrows;
+mod commands;
 mod goldfive_wire;
 mod picture;
 mod pty;
 mod replay;
 mod screen;
+mod server;

@@ -1,0 +1,156 @@
+//! The real server in a process of its own, and the commands that call it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_pilothouse");
+
+/// `pilothouse serve` in a directory of its own; killed when dropped.
+pub(crate) struct Server {
+    dir: TempDir,
+    args: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more arguments to `serve`; `{dir}` stands for its directory.
+    pub(crate) fn with(args: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let place = dir.path().display().to_string();
+        let args = args.iter().map(|arg| arg.replace("{dir}", &place)).collect();
+        let mut server = Self { dir, args, child: None };
+        server.restart();
+        server
+    }
+
+    /// Starts it again on what it left on disk.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let child = Command::new(PROGRAM)
+            .args(["serve", "--data"])
+            .arg(self.dir.path())
+            .args(&self.args)
+            .env("PILOTHOUSE_LOG", "warn")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        let socket = self.socket();
+        let from = Instant::now();
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            assert!(from.elapsed() < Duration::from_secs(20), "the server did not start");
+            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "the server ended: {ended:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Asks it to end, and waits for that; its exit code.
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
+        let mut child = self.child.take()?;
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        child.wait().unwrap().code()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("sock")
+    }
+
+    /// Runs a command against it.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(args)
+            .arg("--data")
+            .arg(self.dir.path())
+            .env_remove("PILOTHOUSE_SERVER")
+            .env_remove("PILOTHOUSE_TOKEN_FILE")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Files, and gives the id.
+    pub(crate) fn file(&self, args: &[&str]) -> String {
+        let mut all = vec!["file"];
+        all.extend(args);
+        let ran = self.run(&all);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out.trim().to_owned()
+    }
+
+    /// What is open.
+    pub(crate) fn open(&self) -> Vec<Value> {
+        self.run(&["list", "--json"]).objects()
+    }
+
+    /// One approval or run, whole.
+    pub(crate) fn show(&self, id: &str) -> Value {
+        self.run(&["show", id, "--json"]).objects().remove(0)
+    }
+
+    /// Approves or rejects what stands there.
+    pub(crate) fn decide(&self, verb: &str, id: &str, more: &[&str]) -> Ran {
+        let digest = self.show(id)["digest"].as_str().unwrap().to_owned();
+        let mut args = vec![verb, id, "--digest", &digest];
+        args.extend(more);
+        self.run(&args)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// One JSON object a line.
+    pub(crate) fn objects(&self) -> Vec<Value> {
+        assert_eq!(self.code, 0, "{self:?}");
+        let lines = self.out.lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
