@@ -1,0 +1,481 @@
+//! What the dashboard knows: a mirror of the registry, and what stands under the operator's hand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use registry::{
+    Approval, ApprovalId, Digest, State, Timestamp,
+    approval::{Pending, Settled, Verdict},
+    names::DecisionId,
+    run::Presence,
+};
+
+use super::{
+    card::Card,
+    draft::{Draft, Intent},
+    keymap::{Context, Keymap},
+    keys::Key,
+    msg::{Drawn, Face, Link, Moment, Submit},
+    seen::Ranges,
+    theme::Theme,
+    words::{self, ASCII_SIGNS, SIGNS, Signs},
+};
+
+/// How long a card has to stand on the screen before it takes a decision key.
+pub const SETTLING: Duration = Duration::from_millis(250);
+/// In so many steps the bar of that fills.
+const SETTLING_STEPS: u32 = 5;
+/// A question that ends sooner than this comes first.
+pub const URGENT: Duration = Duration::from_secs(10 * 60);
+/// The bell rings at most this often.
+pub(super) const BELL_GAP: Duration = Duration::from_secs(30);
+/// From this width on, list and card stand side by side.
+pub const WIDE_COLUMNS: u16 = 90;
+/// Below this nothing can be decided.
+pub const SMALLEST: (u16, u16) = (40, 10);
+/// Cards whose text is kept, besides the one that is open.
+pub(super) const CARDS_KEPT: usize = 64;
+
+/// What a dashboard begins with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The keys.
+    pub keymap: Keymap,
+    /// The colours.
+    pub theme: Theme,
+    /// Whether signs and frames are spelled in ASCII.
+    pub ascii: bool,
+    /// Makes decision ids unique among all dashboards: 64 random bits.
+    pub seed: u64,
+    /// Where we connect to, as the operator knows it.
+    pub server_label: String,
+    /// Stands across the screen as long as it runs: `DEMO`, or what is wrong with the keymap.
+    pub banner: Option<String>,
+}
+
+/// Everything that is shown follows from this.
+#[derive(Debug)]
+pub struct Model {
+    pub(super) setup: Setup,
+    pub(super) generation: u64,
+    pub(super) drawn_generation: Option<u64>,
+    /// When something that is shown changes by itself.
+    pub(super) wake: Option<Moment>,
+    pub(super) size: (u16, u16),
+    pub(super) link: Link,
+    pub(super) link_since: Moment,
+    pub(super) me: Option<super::msg::Me>,
+    pub(super) clock: Option<(Timestamp, Moment)>,
+    pub(super) state: State,
+    pub(super) synced: bool,
+    /// What the list shows, in its order.
+    pub(super) order: Vec<ApprovalId>,
+    pub(super) urgent: usize,
+    pub(super) selected: Option<ApprovalId>,
+    pub(super) list_top: usize,
+    pub(super) open: Option<Open>,
+    pub(super) cards: BTreeMap<ApprovalId, Slot>,
+    pub(super) drafts: BTreeMap<ApprovalId, Draft>,
+    pub(super) seen: BTreeMap<(ApprovalId, Digest, bool), Ranges>,
+    pub(super) sent: BTreeMap<ApprovalId, Sent>,
+    pub(super) refused: BTreeMap<ApprovalId, String>,
+    pub(super) hand: Hand,
+    pub(super) front: Option<Front>,
+    pub(super) typed: Vec<Key>,
+    pub(super) notice: Option<Notice>,
+    pub(super) drawn: Option<Drawn>,
+    /// What stood on the screen, whether «are you sure?» stood before it, and since when.
+    pub(super) standing: Option<(Face, bool, Moment)>,
+    pub(super) decisions: u64,
+    pub(super) focused: Option<bool>,
+    pub(super) rang_at: Option<Moment>,
+    pub(super) title: String,
+}
+
+/// The card under the hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Open {
+    pub(super) id: ApprovalId,
+    pub(super) top: usize,
+    pub(super) raw: bool,
+}
+
+/// Where the detail of a card stands.
+#[derive(Debug)]
+pub(super) enum Slot {
+    Fetching,
+    Failed(String),
+    Here(Box<Card>),
+}
+
+/// A decision of ours that has not come back as a fact.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) submit: Submit,
+    pub(super) at: Moment,
+    pub(super) progress: Progress,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// On its way, or taken; the event is not back.
+    UnderWay,
+    /// It may not have arrived; the same decision may go again.
+    Lost(String),
+}
+
+/// What has the keyboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hand {
+    List,
+    Card,
+    Field(usize),
+    Note,
+}
+
+/// What stands before all that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Front {
+    Help { of: Context, top: usize },
+    /// With the cursor on "no".
+    Sure { face: Face, intent: Intent },
+}
+
+/// One line for the operator, until the next key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Notice {
+    pub(super) bad: bool,
+    pub(super) words: String,
+}
+
+/// A question as the list knows it: waiting, or ended under the hand.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stands<'a> {
+    Waits(&'a Pending),
+    Ended(&'a Settled),
+}
+
+impl<'a> Stands<'a> {
+    pub(super) fn approval(self) -> &'a Approval {
+        match self {
+            Self::Waits(pending) => &pending.approval,
+            Self::Ended(settled) => &settled.approval,
+        }
+    }
+}
+
+impl Model {
+    /// Nothing is known yet; the first frame can be drawn at once.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            generation: 1,
+            drawn_generation: None,
+            wake: None,
+            size: (80, 24),
+            link: Link::Connecting { attempt: 1 },
+            link_since: Moment::ZERO,
+            me: None,
+            clock: None,
+            state: State::default(),
+            synced: false,
+            order: Vec::new(),
+            urgent: 0,
+            selected: None,
+            list_top: 0,
+            open: None,
+            cards: BTreeMap::new(),
+            drafts: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            hand: Hand::List,
+            front: None,
+            typed: Vec::new(),
+            notice: None,
+            drawn: None,
+            standing: None,
+            decisions: 0,
+            focused: None,
+            rang_at: None,
+            title: String::new(),
+        }
+    }
+
+    /// Counts what changed on the screen.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether what is shown is not what the last written frame showed.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.drawn_generation != Some(self.generation)
+    }
+
+    /// When something that is shown changes by itself: then a [`Msg::Tick`](super::Msg::Tick) is due.
+    #[must_use]
+    pub fn next_deadline(&self, at: Moment) -> Option<Moment> {
+        self.wake.map(|wake| wake.max(at))
+    }
+
+    /// What time it is for the server.
+    pub(super) fn now(&self, at: Moment) -> Option<Timestamp> {
+        let (server, then) = self.clock?;
+        Some(server.plus(at.saturating_sub(then)))
+    }
+
+    pub(super) fn signs(&self) -> &'static Signs {
+        if self.setup.ascii { &ASCII_SIGNS } else { &SIGNS }
+    }
+
+    pub(super) fn is_online(&self) -> bool {
+        matches!(self.link, Link::Online { .. })
+    }
+
+    pub(super) fn is_wide(&self) -> bool {
+        self.size.0 >= WIDE_COLUMNS
+    }
+
+    /// The section of the keymap that counts now.
+    pub(super) fn context(&self) -> Context {
+        match (&self.front, self.hand) {
+            (Some(Front::Help { .. }), _) => Context::Help,
+            (Some(Front::Sure { .. }), _) => Context::Confirm,
+            (None, hand) => hand.context(),
+        }
+    }
+
+    pub(super) fn stands(&self, id: ApprovalId) -> Option<Stands<'_>> {
+        let waits = self.state.pending(id).map(|pending| Stands::Waits(pending));
+        waits.or_else(|| self.state.settled(id).map(|settled| Stands::Ended(settled)))
+    }
+
+    pub(super) fn card(&self, id: ApprovalId) -> Option<&Card> {
+        match self.cards.get(&id)? {
+            Slot::Here(card) => Some(card),
+            Slot::Fetching | Slot::Failed(_) => None,
+        }
+    }
+
+    /// What the open card is now.
+    pub(super) fn face(&self) -> Option<Face> {
+        let id = self.open?.id;
+        let stands = self.stands(id)?;
+        let card = self.card(id);
+        let (settled, happened) = match stands {
+            Stands::Waits(pending) => {
+                let tried = pending.attempts.len() + pending.timed_out.len();
+                let deadline = pending.deadline.map_or(0, Timestamp::ms).unsigned_abs();
+                (false, deadline.wrapping_mul(1_000).wrapping_add(tried as u64))
+            }
+            Stands::Ended(_) => (true, 0),
+        };
+        Some(Face {
+            id,
+            digest: stands.approval().digest,
+            readable: card.is_some_and(|card| card.matches),
+            settled,
+            happened,
+        })
+    }
+
+    /// Whether an answer can still reach the agent: a foreign one that is gone does not come back.
+    pub(super) fn is_unreachable(&self, approval: &Approval) -> bool {
+        approval.from.source.is_foreign() && self.away_since(approval).is_some()
+    }
+
+    /// Since when the agent of a question is not there.
+    pub(super) fn away_since(&self, approval: &Approval) -> Option<Timestamp> {
+        match self.state.run(approval.run)?.presence {
+            Presence::Away { since } => Some(since),
+            Presence::Attached | Presence::Detached => None,
+        }
+    }
+
+    /// Whether all of a card's text has been on the screen, in one of its spellings.
+    pub(super) fn is_seen(&self, id: ApprovalId, digest: Digest, card: &Card) -> bool {
+        [false, true].into_iter().any(|raw| {
+            let whole = 0..card.text(raw).bytes;
+            self.seen.get(&(id, digest, raw)).is_some_and(|seen| seen.covers(&whole))
+        })
+    }
+
+    pub(super) fn draft_of(&self, id: ApprovalId) -> Option<&Draft> {
+        self.drafts.get(&id)
+    }
+
+    /// What ended, newest first.
+    pub(super) fn history(&self) -> Vec<&Settled> {
+        let mut ended: Vec<&Settled> = self.state.all_settled().map(|settled| &**settled).collect();
+        ended.sort_by_key(|settled| std::cmp::Reverse((settled.at, settled.seq)));
+        ended
+    }
+
+    /// How many end within ten minutes.
+    pub(super) fn expiring(&self) -> usize {
+        self.urgent
+    }
+
+    /// A new decision id.
+    pub(super) fn mint(&mut self) -> Option<DecisionId> {
+        self.decisions += 1;
+        let id = format!("tui-{:016x}-{}", self.setup.seed, self.decisions);
+        DecisionId::parse(&id).ok()
+    }
+
+    /// Puts the list in order: what ends soon, soonest first; then the oldest first. What ended under the hand stays
+    /// where it was.
+    pub(super) fn put_in_order(&mut self, at: Moment) {
+        let soon = self.now(at).map(|now| now.plus(URGENT)).unwrap_or_default();
+        let urgent: Vec<ApprovalId> =
+            self.state.overdue(soon).map(|pending| pending.approval.id).collect();
+        let first: BTreeSet<ApprovalId> = urgent.iter().copied().collect();
+        let rest = self.state.all_pending().map(|pending| pending.approval.id);
+        let rest = rest.filter(|id| !first.contains(id));
+        let before = std::mem::take(&mut self.order);
+        self.urgent = urgent.len();
+        self.order = urgent.iter().copied().chain(rest).collect();
+        self.keep_ended_under_hand(&before);
+        self.keep_selection(&before);
+    }
+
+    fn keep_ended_under_hand(&mut self, before: &[ApprovalId]) {
+        let Some(id) = self.open.map(|open| open.id) else {
+            return;
+        };
+        if self.state.settled(id).is_none() {
+            return;
+        }
+        let was = before.iter().position(|other| *other == id);
+        let at = was.map_or(0, |was| {
+            let kept = |other: &&ApprovalId| self.order.contains(other);
+            let after = before[was + 1..].iter().find(kept);
+            let after = after.and_then(|after| self.order.iter().position(|id| id == after));
+            after.unwrap_or(self.order.len())
+        });
+        self.order.insert(at.min(self.order.len()), id);
+    }
+
+    /// The selection is a card, not a place; when its card goes, the nearest neighbour takes it.
+    fn keep_selection(&mut self, before: &[ApprovalId]) {
+        let Some(selected) = self.selected else {
+            self.selected = self.order.first().copied();
+            return;
+        };
+        if self.order.contains(&selected) {
+            return;
+        }
+        let was = before.iter().position(|id| *id == selected).unwrap_or(0);
+        let there: BTreeSet<ApprovalId> = self.order.iter().copied().collect();
+        let after = before.iter().skip(was).find(|id| there.contains(id));
+        let earlier = before.iter().take(was).rev().find(|id| there.contains(id));
+        self.selected = after.or(earlier).or(self.order.first()).copied();
+    }
+
+    pub(super) fn changed(&mut self) {
+        self.generation += 1;
+    }
+
+    pub(super) fn say(&mut self, words: impl Into<String>) {
+        self.notice = Some(Notice { bad: false, words: words.into() });
+    }
+
+    pub(super) fn warn(&mut self, words: impl Into<String>) {
+        self.notice = Some(Notice { bad: true, words: words.into() });
+    }
+
+    /// When something that was drawn at `at` reads otherwise.
+    pub(super) fn wakes_after(&self, at: Moment) -> Option<Moment> {
+        let times = [self.settling_ends(at), self.countdown(at), self.ages(at)];
+        times.into_iter().flatten().min()
+    }
+
+    /// How much of the bar is filled, of 1000; none once it is full.
+    pub(super) fn settling(&self, at: Moment) -> Option<u32> {
+        let face = self.face().filter(|face| !face.settled)?;
+        let since = match self.standing {
+            Some((standing, _, since)) if standing == face => at.saturating_sub(since),
+            _ => Duration::ZERO,
+        };
+        let part = since.as_millis() * 1000 / SETTLING.as_millis();
+        (since < SETTLING).then(|| u32::try_from(part).unwrap_or(1000))
+    }
+
+    fn settling_ends(&self, at: Moment) -> Option<Moment> {
+        let (_, _, since) = self.standing?;
+        let step = SETTLING / SETTLING_STEPS;
+        (1..=SETTLING_STEPS).map(|n| since + step * n).find(|end| *end > at)
+    }
+
+    fn countdown(&self, at: Moment) -> Option<Moment> {
+        match &self.link {
+            Link::Offline { .. } => {
+                let since = at.saturating_sub(self.link_since);
+                Some(at + words::until_older(Duration::from_millis(
+                    u64::from(since.subsec_millis()),
+                )))
+            }
+            Link::Connecting { .. } | Link::Online { .. } => None,
+        }
+    }
+
+    fn ages(&self, at: Moment) -> Option<Moment> {
+        let now = self.now(at)?;
+        let drawn = self.drawn.as_ref();
+        let rows = drawn.and_then(|drawn| drawn.list).map(|list| list.rows).unwrap_or_default();
+        let listed = self.order.iter().skip(rows.top).take(rows.height);
+        let shown = listed.copied().chain(self.open.map(|open| open.id));
+        let changes = shown.filter_map(|id| self.stands(id)).flat_map(|stands| self.change(stands, now));
+        let urgent = self.next_urgent(now);
+        changes.chain(urgent).min().map(|span| at + span)
+    }
+
+    /// In how long the times of a question read otherwise.
+    fn change(&self, stands: Stands<'_>, now: Timestamp) -> Vec<Duration> {
+        let approval = stands.approval();
+        let mut spans = vec![words::until_older(now.since(approval.filed_at))];
+        spans.extend(self.away_since(approval).map(|since| words::until_older(now.since(since))));
+        if let Stands::Waits(pending) = stands {
+            let tried = pending.attempts.iter().map(|attempt| attempt.at);
+            let gave_up = pending.timed_out.iter().map(|wait| wait.at);
+            spans.extend(tried.chain(gave_up).map(|then| words::until_older(now.since(then))));
+            let left = pending.deadline.map(|end| end.since(now)).filter(|left| !left.is_zero());
+            spans.extend(left.map(words::until_shorter));
+        }
+        spans
+    }
+
+    fn next_urgent(&self, now: Timestamp) -> Option<Duration> {
+        let never = Timestamp::from_ms(i64::MAX);
+        let next = self.state.overdue(never).nth(self.urgent)?.deadline?;
+        let soon = now.plus(URGENT);
+        Some(next.since(soon) + Duration::from_millis(1))
+    }
+}
+
+impl Hand {
+    pub(super) fn context(self) -> Context {
+        match self {
+            Self::List => Context::Inbox,
+            Self::Card => Context::Card,
+            Self::Field(_) => Context::Form,
+            Self::Note => Context::Note,
+        }
+    }
+}
+
+impl Sent {
+    /// Whether pressing the same key again means this decision.
+    pub(super) fn is_same(&self, verdict: Verdict, digest: Digest, draft: &Draft) -> bool {
+        let submit = &self.submit;
+        submit.verdict == verdict
+            && submit.digest == digest
+            && submit.answers == draft.answers()
+            && submit.note.raw() == draft.note()
+    }
+}

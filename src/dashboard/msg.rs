@@ -1,0 +1,226 @@
+//! What the loop tells the dashboard, and what the dashboard wants done.
+
+use std::{ops::Range, time::Duration};
+
+use registry::{
+    ApprovalId, Detail, Digest, Name, Recorded, Role, State, Tenant, Timestamp, Untrusted,
+    approval::{Seen, Verdict},
+    form::RawAnswers,
+    names::DecisionId,
+};
+
+use super::keys::Key;
+
+/// A moment of the loop's monotonic clock: how long after its start.
+pub type Moment = Duration;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Msg {
+    /// A key was pressed.
+    Key(Key),
+    /// Text was pasted: never a command.
+    Paste(String),
+    /// The terminal has another size now: columns, rows.
+    Resized(u16, u16),
+    /// The terminal window has the focus, or lost it.
+    Focus(bool),
+    /// Time passed.
+    Tick,
+    /// The connection changed.
+    Link(Link),
+    /// All that stands now; it replaces the mirror. Drafts stay.
+    Snapshot {
+        /// The mirror.
+        state: State,
+        /// The server's clock.
+        server_now: Timestamp,
+    },
+    /// What was recorded after that, in order.
+    Recorded {
+        /// The events.
+        events: Vec<Recorded>,
+        /// The server's clock.
+        server_now: Timestamp,
+    },
+    /// What was fetched for a card; or why it could not be.
+    Detail {
+        /// Which card.
+        id: ApprovalId,
+        /// Its detail.
+        detail: Result<Detail, String>,
+    },
+    /// The server answered a decision. The fact itself comes as an event.
+    Decided {
+        /// Which decision.
+        decision: DecisionId,
+        /// Whether it was taken.
+        result: Result<(), SubmitError>,
+    },
+    /// The frame that `view` returned this for was written.
+    Drawn(Drawn),
+}
+
+/// How the connection stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Trying.
+    Connecting {
+        /// Counted from 1.
+        attempt: u32,
+    },
+    /// Connected.
+    Online {
+        /// What the server calls itself.
+        server: String,
+        /// Who we are there.
+        me: Me,
+        /// Which log it is.
+        epoch: String,
+    },
+    /// Not connected.
+    Offline {
+        /// In plain words.
+        why: String,
+        /// When the next try begins.
+        retry_at: Moment,
+    },
+}
+
+/// Who we are, as the server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Me {
+    /// What the record will say.
+    pub name: Name,
+    /// What we may do.
+    pub roles: Vec<Role>,
+    /// Whose cards we see.
+    pub tenant: Tenant,
+}
+
+/// Why a decision was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// The server said no.
+    Refused(Refused),
+    /// It did not reach the server, or its answer did not reach us. The same decision may be sent again.
+    NotSent(String),
+}
+
+/// A refusal, as it came over the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// `already_settled`, `stale`, `answers`: what programs match on.
+    pub word: String,
+    /// For the operator.
+    pub message: String,
+    /// Field name and message, where answers were wrong.
+    pub fields: Vec<(String, String)>,
+}
+
+/// What the dashboard wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Fetch the detail of a card.
+    FetchDetail(ApprovalId),
+    /// Send a decision.
+    Submit(Submit),
+    /// Connect now.
+    RetryNow,
+    /// Leave.
+    Quit,
+    /// Stop, and go back to the shell.
+    Suspend,
+    /// Clear the terminal and draw everything.
+    Repaint,
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Ring.
+    Bell,
+    /// Call the window so. Holds no foreign text.
+    Title(String),
+}
+
+/// A decision, bound to the card that was on the screen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submit {
+    /// Which card.
+    pub id: ApprovalId,
+    /// What it showed.
+    pub digest: Digest,
+    /// Kept for every retry of the same decision.
+    pub decision: DecisionId,
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// As typed; what was left alone is left out.
+    pub answers: RawAnswers,
+    /// What was written beside it.
+    pub note: Untrusted,
+    /// How much had been seen.
+    pub seen: Seen,
+}
+
+/// What a frame showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drawn {
+    /// [`Model::generation`](super::Model::generation) of what was drawn.
+    pub generation: u64,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// The list, where it was drawn.
+    pub list: Option<ListDrawn>,
+    /// The card, where it was drawn and nothing stood before it.
+    pub card: Option<CardDrawn>,
+    /// Whether «are you sure?» stood before the card.
+    pub confirming: bool,
+    /// Rows of the help: the first, how many fit, how many there are.
+    pub help: Option<Rows>,
+}
+
+/// Which rows of a longer text were on the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// The first.
+    pub top: usize,
+    /// How many fit.
+    pub height: usize,
+    /// How many there are.
+    pub all: usize,
+}
+
+/// The list as it was drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListDrawn {
+    /// Its rows.
+    pub rows: Rows,
+}
+
+/// The card as it was drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardDrawn {
+    /// What it was.
+    pub face: Face,
+    /// Its rows.
+    pub rows: Rows,
+    /// Whether it was drawn with its escapes spelled out.
+    pub raw: bool,
+    /// Which bytes of its text could be read.
+    pub seen: Vec<Range<usize>>,
+    /// Rows that have not been on the screen yet, this frame counted.
+    pub unseen_rows: usize,
+}
+
+/// What a card was when it was drawn; while this is the same, it is the same card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Face {
+    /// Which card.
+    pub id: ApprovalId,
+    /// What it shows.
+    pub digest: Digest,
+    /// Whether its detail was there.
+    pub readable: bool,
+    /// Whether it had ended.
+    pub settled: bool,
+    /// What happened to it meanwhile: counts attempts, waiters that gave up, moved deadlines.
+    pub happened: u64,
+}

@@ -1,0 +1,9 @@
+//! A desk with a screen and no server: (fixture, keys, screen).
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod desk;
+mod hostile;
+mod keys;
+mod property;
+mod screens;

@@ -1,0 +1,185 @@
+//! Cases C01, C03, C07, C14: what others wrote never drives the terminal, and no size breaks the picture.
+
+use ratatui::style::Modifier;
+use registry::{
+    Event, Untrusted,
+    approval::{Attempt, Delivery, DeliveryState, Verdict, Why},
+    names::{ControlId, DecisionId},
+    run::Source,
+};
+
+use super::desk::*;
+use crate::dashboard::{Link, Msg, SubmitError, Theme, lines::columns, msg::Refused};
+
+const HOSTILE: &str = "A\x1b[2J\x1b]0;x\x07\x1b]52;c;QUJD\x07\u{9b}31m\rB\x08\x7f\u{85}C\u{202e}\u{2066}\u{200b}\u{e0041}\u{3164}\u{fe0f}\u{ad}";
+
+fn hostile() -> Ask {
+    let json = serde_json::to_string(HOSTILE).unwrap();
+    let form: &'static str = Box::leak(
+        format!(
+            r#"[{{"name":"f","label":{json},"help":{json},"kind":"string","presence":{{"optional":{{"text":{json2}}}}}}},
+            {{"name":"e","label":{json},"kind":{{"enum":[{{"value":{json},"label":{json}}}]}}}}]"#,
+            json2 = serde_json::to_string(&HOSTILE.replace(['\r', '\n'], "")).unwrap(),
+        )
+        .into_boxed_str(),
+    );
+    Ask {
+        agent: HOSTILE,
+        tool: Some(HOSTILE),
+        prompt: format!("{HOSTILE}\n{HOSTILE}"),
+        args: Some(format!("{{{json}:{json},\"n\":[{json},1,{{{json}:{json}}}]}}")),
+        form,
+        source: Source::Goldfive,
+        ..ask(1, HOSTILE)
+    }
+}
+
+fn check(desk: &Desk) {
+    for cell in &desk.terminal.backend().buffer().content {
+        let symbol = cell.symbol();
+        assert!(!symbol.chars().any(char::is_control), "{symbol:?}");
+        assert_eq!(Untrusted::new(symbol).line().altered(), 0, "{symbol:?}");
+    }
+}
+
+#[test]
+fn no_field_of_a_card_reaches_the_terminal_as_it_came() {
+    let asked = hostile();
+    for (width, height) in [(120, 60), (80, 24), (40, 10), (200, 90)] {
+        let mut desk = Desk::showing(width, height, std::slice::from_ref(&asked));
+        check(&desk);
+        for keys in ["enter", "v", "v", "e", "tab", "esc", "n", "ctrl-s", "space", "G", "?", "esc", "A", "x"] {
+            desk.press(keys);
+            check(&desk);
+        }
+        desk.press("e");
+        desk.send(Msg::Paste(HOSTILE.into()));
+        desk.type_text("\u{9b}\u{202e}\u{200d}x");
+        check(&desk);
+        desk.press("esc n");
+        desk.send(Msg::Paste(HOSTILE.into()));
+        desk.show();
+        check(&desk);
+        let attempt = Attempt { by: name("agent:x"), verb: HOSTILE.into(), at: now() };
+        desk.record([Event::AttemptRefused { id: asked.id(), attempt }]);
+        desk.send(Msg::Detail { id: asked.id(), detail: Err(HOSTILE.into()) });
+        desk.show();
+        check(&desk);
+        desk.send(Msg::Link(Link::Offline { why: HOSTILE.into(), retry_at: desk.at }));
+        desk.show();
+        check(&desk);
+    }
+}
+
+#[test]
+fn no_answer_of_a_server_reaches_the_terminal_as_it_came() {
+    let asked = hostile();
+    let mut desk = Desk::showing(120, 40, std::slice::from_ref(&asked));
+    desk.press("e tab right ctrl-s");
+    let sent = submits(&desk.press("x")).remove(0);
+    let fields = vec![("f".to_owned(), HOSTILE.to_owned())];
+    let refused = Refused { word: "answers".into(), message: HOSTILE.into(), fields };
+    let result = Err(SubmitError::Refused(refused));
+    desk.send(Msg::Decided { decision: sent.decision, result });
+    desk.show();
+    check(&desk);
+    let decision = DecisionId::parse("d").unwrap();
+    desk.record([decided(&asked, Verdict::Approve, "user:grace", decision)]);
+    let control = ControlId::parse("c").unwrap();
+    let (state, detail) = (DeliveryState::Failed, HOSTILE.into());
+    let delivery = Delivery { control, state, detail, at: now() };
+    desk.record([Event::DeliveryMoved { id: asked.id(), delivery }]);
+    desk.show();
+    assert!(desk.screen().contains("sent › failed"), "{}", desk.screen());
+    check(&desk);
+    desk.press("esc esc");
+    desk.record([Event::ApprovalWithdrawn {
+        id: asked.id(),
+        why: Why::AnsweredElsewhere { granted: true, detail: HOSTILE.into() },
+    }]);
+    desk.show();
+    check(&desk);
+}
+
+#[test]
+fn wide_and_joined_characters_shift_no_column() {
+    let titles = [
+        "发布日志到生产环境",
+        "ﾊﾞﾋﾟﾌﾞ",
+        "⑦⑧ ●▲",
+        "🏷\u{fe0f}🏷\u{fe0f}",
+        "\u{1F468}\u{200d}\u{1F33E} deploy",
+        "e\u{301}\u{301}\u{301}",
+        "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}",
+        "plain",
+    ];
+    let asks: Vec<Ask> = titles.iter().zip(1..).map(|(title, n)| ask(n, title)).collect();
+    for width in [120, 91, 80, 41] {
+        let mut desk = Desk::showing(width, 20, &asks);
+        for _ in 0..titles.len() {
+            let screen = desk.screen();
+            let ends: Vec<usize> = screen.lines().skip(1).take(18).map(columns).collect();
+            assert!(ends.iter().all(|end| *end == usize::from(width)), "{width}\n{screen}");
+            desk.press("j");
+        }
+    }
+}
+
+#[test]
+fn no_size_breaks_any_screen() {
+    let states: [&[&str]; 7] =
+        [&[], &["enter"], &["e"], &["n"], &["?"], &["j", "j", "j", "a"], &["v"]];
+    let asks = full_inbox();
+    for keys in states {
+        let mut desk = Desk::showing(120, 34, &asks);
+        for key in keys {
+            desk.press(key);
+        }
+        for width in (0..=130).step_by(3) {
+            for height in (0..=40).step_by(3) {
+                if width == 0 || height == 0 {
+                    continue;
+                }
+                desk.resize(width, height);
+                desk.draw();
+                let small = width < 40 || height < 10;
+                assert!(!small || desk.drawn.card.is_none());
+                check(&desk);
+            }
+        }
+        desk.offline();
+        for (width, height) in [(1, 1), (40, 10), (41, 11), (90, 10), (130, 40)] {
+            desk.resize(width, height);
+            desk.draw();
+        }
+    }
+}
+
+#[test]
+fn the_selected_row_is_seen_without_colour() {
+    for theme in [Theme::Mono, Theme::Sixteen] {
+        let mut desk = Desk::with(120, 34, |setup| setup.theme = theme);
+        desk.settle_in(&full_inbox());
+        let screen = desk.screen();
+        let y = screen.lines().position(|row| row.contains('▌')).unwrap();
+        let buffer = desk.terminal.backend().buffer();
+        for x in 1..40 {
+            let cell = &buffer[(x, u16::try_from(y).unwrap())];
+            assert!(cell.modifier.contains(Modifier::REVERSED));
+            assert_eq!(cell.fg, ratatui::style::Color::Reset);
+        }
+    }
+}
+
+#[test]
+fn ascii_spells_everything_of_ours() {
+    let mut desk = Desk::with(120, 34, |setup| setup.ascii = true);
+    desk.settle_in(&full_inbox()[..3]);
+    for key in ["enter", "a", "e", "esc", "n", "?", "esc", "x"] {
+        let screen = desk.screen();
+        let odd: String = screen.chars().filter(|c| !c.is_ascii()).collect();
+        // The one in the digest is part of its short form.
+        assert_eq!(odd.replace('·', "").replace(['‹', '›'], ""), "", "{screen}");
+        desk.press(key);
+    }
+}

@@ -1,0 +1,125 @@
+//! The last row: what the keys do here, or the answer to the last one.
+
+use ratatui::layout::Rect;
+
+use super::{
+    super::{
+        actions::{Action, Context},
+        lines::{columns, cut},
+        model::Hand,
+        theme::Role,
+    },
+    Pen, Scene,
+};
+
+/// In the order in which they are kept when there is little room.
+fn hints(context: Context) -> &'static [(Action, &'static str)] {
+    match context {
+        Context::Global => &[],
+        Context::Inbox => &[
+            (Action::Open, "open"),
+            (Action::Approve, "approve"),
+            (Action::Reject, "reject"),
+            (Action::EditForm, "form"),
+            (Action::EditNote, "note"),
+            (Action::Next, "next"),
+            (Action::ShowRaw, "raw"),
+            (Action::CopyId, "copy id"),
+        ],
+        Context::Card => &[
+            (Action::Back, "back"),
+            (Action::Approve, "approve"),
+            (Action::Reject, "reject"),
+            (Action::Next, "scroll"),
+            (Action::EditForm, "form"),
+            (Action::EditNote, "note"),
+            (Action::ShowRaw, "raw"),
+            (Action::CopyId, "copy id"),
+        ],
+        Context::Form => &[
+            (Action::Submit, "keep"),
+            (Action::Back, "back"),
+            (Action::FieldNext, "next field"),
+            (Action::ChoiceNext, "choose"),
+        ],
+        Context::Note => &[(Action::Submit, "keep"), (Action::Back, "back")],
+        Context::Confirm => &[(Action::Confirm, "yes"), (Action::Dismiss, "no")],
+        Context::Help => &[(Action::Dismiss, "close"), (Action::Next, "scroll")],
+    }
+}
+
+/// Which key to name, where several do it.
+pub(super) fn preferred(action: Action) -> &'static str {
+    match action {
+        Action::Next => "↓",
+        Action::ChoiceNext => "→",
+        Action::Help => "?",
+        Action::Quit => "q",
+        Action::Dismiss => "n",
+        _ => "",
+    }
+}
+
+impl Scene<'_> {
+    pub(super) fn footer(&self, pen: &mut Pen<'_, '_>, row: Rect) {
+        let context = self.model.context();
+        let last = [(Action::Help, "help"), (Action::Quit, "quit")];
+        let last: Vec<(String, &str)> = last
+            .into_iter()
+            .filter(|(action, _)| !(context == Context::Help && *action == Action::Help))
+            .map(|(action, word)| (self.key(context, action), word))
+            .collect();
+        let kept: usize = last.iter().map(|(key, word)| hint_columns(key, word)).sum();
+        let room = Rect {
+            width: row.width.saturating_sub(u16::try_from(kept).unwrap_or(u16::MAX)),
+            ..row
+        };
+        let mut x = match &self.model.notice {
+            Some(notice) => {
+                let role = if notice.bad { Role::Warn } else { Role::Strong };
+                let sign = if notice.bad { pen.signs.beware } else { pen.signs.dot };
+                let words = pen.spelled(&format!(" {sign} {}", notice.words));
+                let words = cut(&words, usize::from(room.width), pen.signs.more);
+                pen.put(room, row.x, row.y, role, &words)
+            }
+            None => self.hints(pen, room, context),
+        };
+        for (key, word) in &last {
+            x = pen.pieces(row, x, row.y, &[(Role::Hint, key), (Role::Muted, &format!(" {word}  "))]);
+        }
+    }
+
+    fn hints(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
+        let mut x = room.x + 1;
+        for (action, word) in hints(context) {
+            let word = self.word(*action, word);
+            let key = self.key(context, *action);
+            let width = u16::try_from(hint_columns(&key, &word)).unwrap_or(u16::MAX);
+            if x.saturating_add(width) > room.right() {
+                break;
+            }
+            x = pen.pieces(room, x, room.y, &[(Role::Hint, &key), (Role::Muted, &format!(" {word}  "))]);
+        }
+        x
+    }
+
+    /// In a form that stood in the way of a decision, the key that keeps the text also sends it.
+    fn word(&self, action: Action, word: &str) -> String {
+        let draft = self.model.open.and_then(|open| self.model.draft_of(open.id));
+        let intent = draft.and_then(|draft| draft.intent);
+        match (action, self.model.hand, intent) {
+            (Action::Submit, Hand::Field(_), Some(intent)) => {
+                format!("send the {}", super::words::wish(intent.verdict))
+            }
+            _ => word.to_owned(),
+        }
+    }
+
+    pub(super) fn key(&self, context: Context, action: Action) -> String {
+        self.model.key_for(context, action, preferred(action))
+    }
+}
+
+fn hint_columns(key: &str, word: &str) -> usize {
+    columns(key) + columns(word) + 3
+}

@@ -1,0 +1,202 @@
+//! The list of what waits. Only the rows that fit are made.
+
+use ratatui::layout::Rect;
+use registry::{ApprovalId, approval::{Settled, Verdict}};
+
+use super::{
+    super::{
+        actions::{Action, Context},
+        lines::{columns, cut, fit},
+        model::{Hand, Progress, Stands, URGENT},
+        msg::{ListDrawn, Rows},
+        theme::Role,
+        words,
+    },
+    Pen, Scene, pen::Titles,
+};
+
+/// `granted`, the longest word that stands there often.
+const WORD_COLUMNS: usize = 5;
+const TIME_COLUMNS: usize = 4;
+
+impl Scene<'_> {
+    pub(super) fn inbox(&self, pen: &mut Pen<'_, '_>, area: Rect) -> ListDrawn {
+        let model = self.model;
+        let all = model.order.len();
+        let at = model.order.iter().position(|id| Some(*id) == model.selected).unwrap_or(0);
+        let place = if all == 0 { String::new() } else { format!("{}/{all}", at + 1) };
+        let active = model.hand == Hand::List && model.front.is_none();
+        let role = if active { Role::Active } else { Role::Frame };
+        let titles = Titles {
+            left: &[(Role::Strong, "Needs you")],
+            below_left: &place,
+            ..Titles::default()
+        };
+        let inside = pen.frame(area, role, &titles);
+        let height = usize::from(inside.height);
+        let top = model.list_top.min(at).max((at + 1).saturating_sub(height)).min(all.saturating_sub(height));
+        if all == 0 {
+            self.nothing(pen, inside);
+        }
+        for (id, y) in model.order.iter().skip(top).zip(inside.y..inside.bottom()) {
+            let row = Rect { y, height: 1, ..inside };
+            self.list_row(pen, row, *id);
+            if !model.is_online() {
+                pen.dim(row);
+            }
+            if Some(*id) == model.selected {
+                pen.restyle(row, Role::Selected);
+            }
+        }
+        ListDrawn { rows: Rows { top, height, all } }
+    }
+
+    fn list_row(&self, pen: &mut Pen<'_, '_>, row: Rect, id: ApprovalId) {
+        let Some(stands) = self.model.stands(id) else {
+            return;
+        };
+        let approval = stands.approval();
+        let here = if Some(id) == self.model.selected { pen.signs.here } else { " " };
+        let (role, sign, word) = self.row_words(pen, id, stands);
+        let (waited, left) = self.times(stands, pen);
+        let width = usize::from(row.width);
+        let fixed = 1 + 2 + WORD_COLUMNS + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
+        let room = width.saturating_sub(fixed);
+        let agent_room = (room * 2 / 5).min(28);
+        let title_room = room.saturating_sub(agent_room + 1);
+        let more = pen.signs.more;
+        let title = fit(approval.title.line().as_str(), title_room, more);
+        let agent = fit(approval.from.agent.line().as_str(), agent_room, more);
+        let word = format!("{sign} {}", fit(word, WORD_COLUMNS, ""));
+        let soon = self.is_soon(stands);
+        let (old, new) = if soon { (Role::Muted, Role::Warn) } else { (Role::Text, Role::Muted) };
+        let strong = if soon { Role::Strong } else { Role::Text };
+        pen.pieces(row, row.x, row.y, &[
+            (Role::Active, here),
+            (role, &word),
+            (Role::Text, " "),
+            (strong, &title),
+            (Role::Text, " "),
+            (Role::Muted, &agent),
+            (Role::Text, "  "),
+            (old, &format!("{waited:>TIME_COLUMNS$}")),
+            (Role::Text, " "),
+            (new, &right(&left, TIME_COLUMNS)),
+        ]);
+    }
+
+    fn row_words(
+        &self,
+        pen: &Pen<'_, '_>,
+        id: ApprovalId,
+        stands: Stands<'_>,
+    ) -> (Role, &'static str, &'static str) {
+        match stands {
+            Stands::Ended(settled) => {
+                let word = match settled.outcome.word() {
+                    "granted" => "yes",
+                    "rejected" => "no",
+                    "expired" => "late",
+                    _ => "gone",
+                };
+                (Role::Muted, words::ended_sign(pen.signs, &settled.outcome), word)
+            }
+            Stands::Waits(pending) => match self.model.sent.get(&id) {
+                Some(sent) if sent.progress == Progress::UnderWay => {
+                    let word = match sent.submit.verdict {
+                        Verdict::Approve | Verdict::Reject => "sent",
+                    };
+                    (Role::Warn, pen.signs.sent, word)
+                }
+                Some(_) | None if self.model.is_unreachable(&pending.approval) => {
+                    (Role::Muted, pen.signs.away, words::kind(&pending.approval))
+                }
+                Some(_) | None => {
+                    let sign = words::sign(pen.signs, pending);
+                    let role = if sign == pen.signs.risk { Role::Danger } else { Role::Hint };
+                    (role, sign, words::kind(&pending.approval))
+                }
+            },
+        }
+    }
+
+    /// How long it has waited, and how long it has left.
+    pub(super) fn times(&self, stands: Stands<'_>, pen: &Pen<'_, '_>) -> (String, String) {
+        let waited = self.age(stands.approval().filed_at);
+        let left = match stands {
+            Stands::Ended(_) => String::new(),
+            Stands::Waits(pending) => match (pending.deadline, self.now) {
+                (None, _) => pen.signs.ever.to_owned(),
+                (Some(_), _) if pending.passed_at.is_some() => "late".to_owned(),
+                (Some(end), Some(now)) => words::span(end.since(now)),
+                (Some(_), None) => String::new(),
+            },
+        };
+        (waited, left)
+    }
+
+    pub(super) fn is_soon(&self, stands: Stands<'_>) -> bool {
+        match (stands, self.now) {
+            (Stands::Waits(pending), Some(now)) => {
+                pending.deadline.is_some_and(|end| end.since(now) < URGENT)
+            }
+            _ => false,
+        }
+    }
+
+    /// Nothing waits: says how something would, and what was decided lately.
+    fn nothing(&self, pen: &mut Pen<'_, '_>, inside: Rect) {
+        let text = Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside };
+        let mut y = text.y + 1;
+        let mut say = |pen: &mut Pen<'_, '_>, role, words: &str| {
+            let words = pen.spelled(words);
+            pen.put(text, text.x, y, role, &words);
+            y += 1;
+        };
+        if !self.model.synced {
+            say(pen, Role::Muted, "connecting…");
+            return;
+        }
+        say(pen, Role::Ok, &format!("{} Nothing waits for you.", pen.signs.granted));
+        say(pen, Role::Text, "");
+        say(pen, Role::Muted, "An agent asks through its client, or try it:");
+        say(pen, Role::Text, "  pilothouse file --title \"Deploy?\"");
+        say(pen, Role::Text, "");
+        let history = self.model.history();
+        if history.is_empty() {
+            return;
+        }
+        say(pen, Role::Active, "LATELY");
+        for settled in history.into_iter().take(usize::from(text.height)) {
+            let row = self.lately(pen, settled, usize::from(text.width));
+            say(pen, Role::Muted, &row);
+        }
+    }
+
+    fn lately(&self, pen: &Pen<'_, '_>, settled: &Settled, width: usize) -> String {
+        let clock = words::clock(settled.at);
+        let clock = clock.get(..5).unwrap_or_default();
+        let sign = words::ended_sign(pen.signs, &settled.outcome);
+        let word = fit(settled.outcome.word(), 9, "");
+        let by = settled
+            .decision()
+            .map_or_else(|| "nobody".to_owned(), |decision| format!("by {}", decision.decider.by));
+        let start = format!("{clock} {sign} {word} ");
+        let room = width.saturating_sub(columns(&start));
+        let by = cut(&by, room / 2, pen.signs.more);
+        let title_room = room.saturating_sub(columns(&by) + 1);
+        let title = fit(settled.approval.title.line().as_str(), title_room, pen.signs.more);
+        format!("{start}{title} {by}")
+    }
+
+    /// Which key opens; for the panel that has no card.
+    pub(super) fn open_hint(&self) -> String {
+        format!("{} opens what is selected", self.key(Context::Inbox, Action::Open))
+    }
+}
+
+/// Filled up at the left: a sign may be wider than it is long.
+fn right(text: &str, width: usize) -> String {
+    let fill = width.saturating_sub(columns(text));
+    format!("{:fill$}{text}", "")
+}

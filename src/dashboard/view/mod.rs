@@ -1,0 +1,123 @@
+//! The model as a picture. Looks at everything, changes nothing, and says what it drew.
+
+mod banner;
+mod card;
+mod confirm;
+mod footer;
+mod form;
+mod header;
+mod help;
+mod inbox;
+mod pen;
+
+use ratatui::{Frame, layout::Rect};
+use registry::Timestamp;
+
+use self::pen::Pen;
+use super::{
+    model::{Front, Hand, Model, SMALLEST, WIDE_COLUMNS},
+    msg::{Drawn, Moment},
+    theme::Role,
+    words,
+};
+
+/// Draws the model as it is at `at`. Hand what this returns back as [`Msg::Drawn`](super::Msg::Drawn) once the frame was
+/// written, and not before.
+pub fn view(model: &Model, at: Moment, frame: &mut Frame<'_>) -> Drawn {
+    let area = frame.area();
+    let mut drawn = Drawn {
+        generation: model.generation,
+        size: (area.width, area.height),
+        ..Drawn::default()
+    };
+    let scene = Scene { model, at, now: model.now(at) };
+    let mut pen = Pen::new(frame, model);
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        scene.tiny(&mut pen, area);
+    } else {
+        scene.whole(&mut pen, area, &mut drawn);
+    }
+    drawn
+}
+
+/// What every part of the picture is drawn from.
+struct Scene<'a> {
+    model: &'a Model,
+    at: Moment,
+    now: Option<Timestamp>,
+}
+
+impl Scene<'_> {
+    fn tiny(&self, pen: &mut Pen<'_, '_>, area: Rect) {
+        let waiting = self.model.state.all_pending().count();
+        let words = format!("{} · make the window larger", self.waiting(waiting));
+        let words = pen.spelled(&words);
+        pen.put(area, area.x, area.y, Role::Strong, &words);
+    }
+
+    fn waiting(&self, waiting: usize) -> String {
+        let link = if self.model.is_online() { "" } else { "offline · " };
+        format!("{link}{waiting} waiting")
+    }
+
+    fn whole(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        let mut rest = area;
+        self.header(pen, take_top(&mut rest));
+        if let Some(words) = &self.model.setup.banner {
+            let row = take_top(&mut rest);
+            pen.across(row, Role::Alarm, &format!(" {words}"));
+        }
+        if let Some(words) = self.offline() {
+            let row = take_top(&mut rest);
+            pen.across(row, Role::Alarm, &words);
+        }
+        let footer = take_bottom(&mut rest);
+        match &self.model.front {
+            Some(Front::Help { of, top }) => drawn.help = Some(self.help(pen, rest, *of, *top)),
+            Some(Front::Sure { face, .. }) => {
+                self.panels(pen, rest, drawn);
+                if let Some(card) = &mut drawn.card {
+                    card.seen.clear();
+                    drawn.confirming = true;
+                }
+                self.confirm(pen, rest, face);
+            }
+            None => self.panels(pen, rest, drawn),
+        }
+        self.footer(pen, footer);
+    }
+
+    fn panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        let open = self.model.open;
+        if area.width >= WIDE_COLUMNS {
+            let left = (area.width * 43 / 100).clamp(40, 64);
+            let (list, card) = (
+                Rect { width: left, ..area },
+                Rect { x: area.x + left, width: area.width - left, ..area },
+            );
+            drawn.list = Some(self.inbox(pen, list));
+            drawn.card = self.card_panel(pen, card);
+        } else if open.is_some() && self.model.hand != Hand::List {
+            drawn.card = self.card_panel(pen, area);
+        } else {
+            drawn.list = Some(self.inbox(pen, area));
+        }
+    }
+
+    fn age(&self, since: Timestamp) -> String {
+        self.now.map(|now| words::span(now.since(since))).unwrap_or_default()
+    }
+}
+
+fn take_top(area: &mut Rect) -> Rect {
+    let row = Rect { height: area.height.min(1), ..*area };
+    area.y += row.height;
+    area.height -= row.height;
+    row
+}
+
+fn take_bottom(area: &mut Rect) -> Rect {
+    let height = area.height.min(1);
+    area.height -= height;
+    Rect { y: area.y + area.height, height, ..*area }
+}
