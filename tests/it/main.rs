@@ -3,6 +3,7 @@
 
 mod arrows;
 mod commands;
+mod goldfive;
 mod goldfive_wire;
 mod picture;
 mod pty;
