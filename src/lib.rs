@@ -1,5 +1,6 @@
 //! Pilothouse: the terminal from which people decide what AI agents may do.
 
+pub mod cli;
 pub mod connect;
 pub mod dashboard;
 pub mod serve;

@@ -27,7 +27,12 @@ pub(crate) struct Place {
     #[arg(long, global = true, env = "PILOTHOUSE_SERVER", value_name = "ADDRESS")]
     pub(crate) server: Option<String>,
     /// A file that holds a bearer token; a token never stands on a command line
-    #[arg(long, global = true, env = "PILOTHOUSE_TOKEN_FILE", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "PILOTHOUSE_TOKEN_FILE",
+        value_name = "FILE"
+    )]
     pub(crate) token_file: Option<PathBuf>,
     /// The data directory
     #[arg(long, global = true, value_name = "DIR")]

@@ -2,8 +2,9 @@
 
 use std::{io::IsTerminal as _, time::Duration};
 
-use registry::ApprovalId;
+use registry::{ApprovalId, command::Decide};
 use tokio::{sync::mpsc, time::Instant};
+use tokio_stream::{Stream, StreamExt as _};
 
 use super::{
     args::Place,
@@ -12,7 +13,7 @@ use super::{
     verbs,
 };
 use crate::{
-    connect::{Address, CallError, Client, Decide, Feed, Watching},
+    connect::{CallError, Client, Feed, RetryNow},
     dashboard::{
         self, Drawn, Effect, Link, Model, Msg, Setup, Submit, SubmitError, Theme,
         keymap::Keymap,
@@ -21,6 +22,8 @@ use crate::{
     terminal::{self, Ending, Input, Inputs, Interrupt, Interrupts, Screen, Suspended},
 };
 
+/// What one direction of the pipe within this process holds.
+const PIPE_BYTES: usize = 64 * 1024;
 /// What the network makes is drawn at most this often; what a hand does is drawn at once.
 const FRAME: Duration = Duration::from_millis(33);
 
@@ -34,7 +37,11 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     let (dir, socket) = (place.dir()?, place.socket()?);
     let host = Host::start(&dir, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
     let pipe = host.pipe.clone();
-    let client = Client::new(Address::Within(pipe), None);
+    let client = Client::over(move || {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        pipe.try_send(theirs).map_err(std::io::Error::other)?;
+        Ok(ours)
+    });
     let code = run(client, "local".into()).await?;
     let open = host.owner.state().all_pending().count();
     host.stop.stop();
@@ -52,7 +59,7 @@ pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
     needs_a_terminal()?;
     let address = place.address()?;
     let label = address.to_string();
-    run(Client::new(address, place.token()?), label).await
+    run(Client::connect(address, place.token()?), label).await
 }
 
 fn needs_a_terminal() -> Result<(), Stopped> {
@@ -81,15 +88,17 @@ async fn run(client: Client, server_label: String) -> Result<u8, Stopped> {
         why: error.to_string(),
     })?;
     let (done, results) = mpsc::unbounded_channel();
+    let retry = RetryNow::default();
+    let feed = crate::connect::watch(client.clone(), None, retry.clone());
     let desk = Desk {
         model: Model::new(setup),
         screen,
-        feed: crate::connect::watch(client.clone()),
         client,
+        retry: retry.clone(),
         began: Instant::now(),
         done,
     };
-    desk.serve(Inputs::read(), interrupts, results).await
+    desk.serve(feed, Inputs::read(), interrupts, results).await
 }
 
 /// The user's keys over the built-in ones; a file that is wrong is said, and changes nothing.
@@ -100,8 +109,15 @@ fn keymap() -> (Keymap, Option<String>) {
     };
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return (Keymap::default(), None),
-        Err(error) => return (Keymap::default(), Some(format!("{}: {error}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return (Keymap::default(), None);
+        }
+        Err(error) => {
+            return (
+                Keymap::default(),
+                Some(format!("{}: {error}", path.display())),
+            );
+        }
     };
     match Keymap::merged(&text, &path.display().to_string()) {
         Ok(keymap) => (keymap, None),
@@ -111,12 +127,18 @@ fn keymap() -> (Keymap, Option<String>) {
 
 fn theme() -> Theme {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if no_color { Theme::Mono } else { Theme::Ansi }
+    if no_color {
+        Theme::Mono
+    } else {
+        Theme::default()
+    }
 }
 
 fn speaks_utf8() -> bool {
     let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = said("LC_ALL").or_else(|| said("LC_CTYPE")).or_else(|| said("LANG"));
+    let locale = said("LC_ALL")
+        .or_else(|| said("LC_CTYPE"))
+        .or_else(|| said("LANG"));
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
@@ -126,7 +148,7 @@ struct Desk {
     model: Model,
     screen: Screen,
     client: Client,
-    feed: Watching,
+    retry: RetryNow,
     began: Instant,
     done: mpsc::UnboundedSender<Msg>,
 }
@@ -140,6 +162,7 @@ enum Next {
 impl Desk {
     async fn serve(
         mut self,
+        mut feed: impl Stream<Item = Feed> + Unpin,
         mut inputs: Inputs,
         mut interrupts: Interrupts,
         mut results: mpsc::UnboundedReceiver<Msg>,
@@ -159,7 +182,10 @@ impl Desk {
                 at_once = false;
             }
             let frame = self.model.is_dirty().then_some(next_frame);
-            let wake = self.model.next_deadline(self.at()).map(|at| self.began + at);
+            let wake = self
+                .model
+                .next_deadline(self.at())
+                .map(|at| self.began + at);
             let next = tokio::select! {
                 biased;
                 interrupt = interrupts.next() => self.interrupted(interrupt)?,
@@ -174,7 +200,7 @@ impl Desk {
                     at_once = true;
                     self.tell(result)?
                 }
-                Some(news) = self.feed.next() => self.heard(news)?,
+                Some(news) = feed.next() => self.heard(news)?,
                 () = until(frame) => Next::Go,
                 () = until(wake) => self.tell(Msg::Tick)?,
             };
@@ -192,7 +218,9 @@ impl Desk {
         let at = self.at();
         let mut drawn = Drawn::default();
         let model = &self.model;
-        let written = self.screen.draw(|frame| drawn = dashboard::view(model, at, frame));
+        let written = self
+            .screen
+            .draw(|frame| drawn = dashboard::view(model, at, frame));
         match written.map_err(|error| Stopped::fault(format!("the terminal: {error}")))? {
             terminal::Drawn::Written => self.tell(Msg::Drawn(drawn)),
             terminal::Drawn::Skipped => Ok(Next::Go),
@@ -255,10 +283,10 @@ impl Desk {
         self.tell(match news {
             Feed::Connecting { attempt } => Msg::Link(Link::Connecting { attempt }),
             Feed::Online { me, epoch, .. } => Msg::Link(Link::Online {
-                server: me.server_version,
+                server: me.version,
                 me: Me {
                     name: me.name,
-                    roles: me.roles,
+                    roles: me.roles.into_iter().collect(),
                     tenant: me.tenant,
                 },
                 epoch,
@@ -277,7 +305,7 @@ impl Desk {
         match effect {
             Effect::FetchDetail(id) => self.fetch(id),
             Effect::Submit(submit) => self.submit(submit),
-            Effect::RetryNow => self.feed.retry_now(),
+            Effect::RetryNow => self.retry.now(),
             Effect::Quit => return Ok(Next::Leave(exit::DONE)),
             Effect::Suspend => return self.suspend(),
             Effect::Repaint => self.screen.repaint(),

@@ -18,7 +18,7 @@ use super::{
     exit::{self, Stopped},
     print, verbs,
 };
-use crate::connect::{Awaited, Opening};
+use crate::wire::pilothouse::{Awaited, Opening};
 
 /// The longest that one call of `wait` asks to be held.
 const HELD: Duration = Duration::from_secs(50);
@@ -71,7 +71,9 @@ fn filing(file: args::File, key: Key) -> Result<Filing, Stopped> {
         AsksWord::Admin => Asks::Admin,
     };
     let labels = file.labels.into_iter();
-    let labels: BTreeMap<_, _> = labels.map(|(key, value)| (key.into(), value.into())).collect();
+    let labels: BTreeMap<_, _> = labels
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect();
     Ok(Filing {
         target: key.as_str().into(),
         key: Some(key),
@@ -90,7 +92,11 @@ fn filing(file: args::File, key: Key) -> Result<Filing, Stopped> {
         deadline: Some(file.deadline),
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
-        risk: if file.high_risk { Risk::High } else { Risk::Normal },
+        risk: if file.high_risk {
+            Risk::High
+        } else {
+            Risk::Normal
+        },
     })
 }
 
@@ -117,9 +123,9 @@ fn field_of(text: &str) -> Result<Field, Stopped> {
     };
     let mut parts = declared.splitn(3, ':');
     let name = parts.next().unwrap_or_default();
-    let word = parts
-        .next()
-        .ok_or_else(|| fault("write NAME:TYPE, as in visibility:enum:public|internal=public".into()))?;
+    let word = parts.next().ok_or_else(|| {
+        fault("write NAME:TYPE, as in visibility:enum:public|internal=public".into())
+    })?;
     let options = parts.next();
     let kind = match word {
         "string" => Kind::String,
@@ -129,7 +135,8 @@ fn field_of(text: &str) -> Result<Field, Stopped> {
         "boolean" => Kind::Boolean,
         "date" => Kind::Date,
         "enum" => {
-            let options = options.ok_or_else(|| fault("an enum names its options: A|B|C".into()))?;
+            let options =
+                options.ok_or_else(|| fault("an enum names its options: A|B|C".into()))?;
             let choice = |value: &str| Choice {
                 value: value.into(),
                 label: Untrusted::default(),
@@ -174,7 +181,7 @@ pub(crate) async fn wait(
         let held = left.map_or(HELD, |left| left.min(HELD));
         match client.poll(id, held).await? {
             Awaited::Settled(settled) => return ended(&settled),
-            Awaited::Pending { .. } | Awaited::GaveUp(_) => {}
+            Awaited::Pending { .. } | Awaited::TimedOut(_) => {}
         }
         if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
             eprintln!("pilothouse: not yet");

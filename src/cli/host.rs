@@ -13,7 +13,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{args, exit::Stopped, place::read_token};
+use super::{args, exit::Stopped, place::hash_of_token};
 use crate::{
     serve::{
         Listeners, Server, SocketFile,
@@ -69,8 +69,8 @@ impl Doors {
             doors.tcp = Some(listener.map_err(Stopped::usage)?);
         }
         if let Some(address) = serve.goldfive {
-            let token = serve.goldfive_token_file.as_deref().map(read_token);
-            let hash = token.transpose()?.map(|token| token.sha256());
+            let hash = serve.goldfive_token_file.as_deref().map(hash_of_token);
+            let hash = hash.transpose()?;
             let listener = listen_on_loopback(address).await;
             doors.goldfive = Some((listener.map_err(Stopped::usage)?, hash));
         }
@@ -83,7 +83,9 @@ impl Host {
     pub(crate) fn start(dir: &Path, doors: Doors, fatal: Fatal) -> Result<Self, Stopped> {
         let home = Home::take(dir).map_err(Stopped::fault)?;
         let socket = open_socket(&doors.socket)?;
-        let log = home.log().map_err(|error| Stopped::fault(error.to_string()))?;
+        let log = home
+            .log()
+            .map_err(|error| Stopped::fault(error.to_string()))?;
         let owner = Owner::start(Box::new(log), Clock::System, Some(home.reserve()), fatal)
             .map_err(|error| Stopped::fault(error.to_string()))?;
         let stop = Stop::default();
@@ -130,7 +132,10 @@ impl Host {
 /// The socket, in a directory that only its owner can enter.
 fn open_socket(path: &Path) -> Result<UnixListener, Stopped> {
     if let Some(dir) = path.parent() {
-        let make = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        let make = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir);
         make.map_err(|error| Stopped::usage(format!("{}: {error}", dir.display())))?;
     }
     listen_on_socket(path).map_err(Stopped::usage)

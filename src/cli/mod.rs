@@ -29,7 +29,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if usage { 64 } else { exit::DONE });
         }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
     let ended = match runtime {
         Ok(runtime) => runtime.block_on(obey(cli)),
         Err(error) => Err(Stopped::fault(format!("no runtime: {error}"))),
@@ -38,7 +40,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(stopped) => {
             if !stopped.why.is_empty() {
-                eprintln!("pilothouse: {}", registry::Untrusted::new(stopped.why).block());
+                eprintln!(
+                    "pilothouse: {}",
+                    registry::Untrusted::new(stopped.why).block()
+                );
             }
             ExitCode::from(stopped.code)
         }
@@ -62,6 +67,10 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
         Some(Verb::Extend { id, by }) => verbs::extend(&place, &id, by).await,
         Some(Verb::Dismiss { id, note }) => verbs::dismiss(&place, &id, note).await,
         Some(Verb::Whoami) => verbs::whoami(&place).await,
-        Some(Verb::Token { name, roles, tenant }) => verbs::token(&name, &roles, &tenant),
+        Some(Verb::Token {
+            name,
+            roles,
+            tenant,
+        }) => verbs::token(&name, &roles, &tenant),
     }
 }

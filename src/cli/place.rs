@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{args::Place, exit::Stopped};
-use crate::connect::{Address, Token};
+use registry::digest::Sha256;
+
+use crate::connect::{Server, Token};
 
 impl Place {
     /// The data directory.
@@ -28,7 +30,8 @@ impl Place {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
         }
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());
+        let runtime =
+            std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute());
         match (&self.data, runtime) {
             (None, Some(runtime)) => Ok(Path::new(&runtime).join("pilothouse").join("sock")),
             _ => Ok(self.dir()?.join("sock")),
@@ -39,12 +42,12 @@ impl Place {
     ///
     /// # Errors
     /// Usage, where the address cannot be read.
-    pub(crate) fn address(&self) -> Result<Address, Stopped> {
+    pub(crate) fn address(&self) -> Result<Server, Stopped> {
         match &self.server {
             Some(text) => text
                 .parse()
                 .map_err(|error| Stopped::usage(format!("--server: {error}"))),
-            None => Ok(Address::Socket(self.socket()?)),
+            None => Ok(Server::Unix(self.socket()?)),
         }
     }
 
@@ -53,18 +56,28 @@ impl Place {
     /// # Errors
     /// Usage, where its file cannot be read.
     pub(crate) fn token(&self) -> Result<Option<Token>, Stopped> {
-        self.token_file.as_deref().map(read_token).transpose()
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        let token = Token::parse(&secret(path)?);
+        let token =
+            token.map_err(|error| Stopped::usage(format!("{}: {error}", path.display())))?;
+        Ok(Some(token))
     }
 }
 
-/// Reads a token from a file that only its owner should be able to read.
-pub(crate) fn read_token(path: &Path) -> Result<Token, Stopped> {
+/// What the server keeps of the token in a file.
+pub(crate) fn hash_of_token(path: &Path) -> Result<Sha256, Stopped> {
+    Ok(Sha256::of(secret(path)?))
+}
+
+fn secret(path: &Path) -> Result<String, Stopped> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Stopped::usage(format!("{}: {error}", path.display())))?;
-    let token = text.trim();
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    let secret = text.trim();
+    if secret.is_empty() {
         let what = format!("{}: no token in it", path.display());
         return Err(Stopped::usage(what));
     }
-    Ok(Token::new(token))
+    Ok(secret.to_owned())
 }

@@ -125,7 +125,9 @@ fn answers(answers: &Answers) -> Value {
         Answer::Boolean(boolean) => json!(boolean),
         Answer::Date(_) => json!(answer.to_raw()),
     };
-    let pairs = answers.iter().map(|(name, answer)| (name.to_owned(), value(answer)));
+    let pairs = answers
+        .iter()
+        .map(|(name, answer)| (name.to_owned(), value(answer)));
     Value::Object(pairs.collect())
 }
 
@@ -137,16 +139,28 @@ pub(crate) fn with_detail(item: Value, approval: &Approval, detail: &Detail) -> 
     let tool = approval.subject.tool().map(Untrusted::raw);
     map.insert("subject".into(), json!(approval.subject.word()));
     map.insert("tool".into(), json!(tool));
-    map.insert("args_json".into(), json!(detail.args.as_ref().map(Untrusted::raw)));
-    map.insert("args_sha256".into(), json!(approval.args_sha256.to_string()));
+    map.insert(
+        "args_json".into(),
+        json!(detail.args.as_ref().map(Untrusted::raw)),
+    );
+    map.insert(
+        "args_sha256".into(),
+        json!(approval.args_sha256.to_string()),
+    );
     map.insert("prompt".into(), json!(detail.prompt.raw()));
     map.insert("body".into(), json!(detail.body.raw()));
     map.insert("facts".into(), json!(detail.facts.raw()));
     map.insert("fields".into(), form(&detail.form));
-    map.insert("owner".into(), json!(approval.owner.as_ref().map(registry::Name::as_str)));
+    map.insert(
+        "owner".into(),
+        json!(approval.owner.as_ref().map(registry::Name::as_str)),
+    );
     map.insert("filed_by".into(), json!(approval.filed_by.as_str()));
     map.insert("step".into(), json!(approval.step.raw()));
-    map.insert("high_risk".into(), json!(approval.risk == registry::approval::Risk::High));
+    map.insert(
+        "high_risk".into(),
+        json!(approval.risk == registry::approval::Risk::High),
+    );
     map.insert("digest_matches".into(), json!(approval.matches(detail)));
     Value::Object(map)
 }
@@ -246,7 +260,9 @@ pub(crate) fn event(recorded: &Recorded) -> Value {
 /// A line for people: what is open.
 pub(crate) fn open_line(pending: &Pending, now: registry::Timestamp) -> String {
     let approval = &pending.approval;
-    let left = pending.deadline.map_or("for ever".into(), |at| ago(at.since(now)));
+    let left = pending
+        .deadline
+        .map_or("for ever".into(), |at| ago(at.since(now)));
     format!(
         "{}  {:<8} {:<9} waited {:>4}  left {:>8}  {}  {}",
         approval.id,
@@ -303,7 +319,11 @@ fn words_of(why: &Why) -> &Untrusted {
 }
 
 fn quoted(text: &Untrusted) -> String {
-    if text.is_empty() { String::new() } else { format!("  «{}»", text.line()) }
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("  «{}»", text.line())
+    }
 }
 
 /// `4m`, `55m`, `6d`.

@@ -2,9 +2,12 @@
 
 use std::{io::IsTerminal as _, io::Write as _, path::Path, time::Duration};
 
+use tokio_stream::StreamExt as _;
+
 use registry::{
-    ApprovalId, Name, Role, Tenant, Untrusted,
+    Approval, ApprovalId, Name, Recorded, Role, Run, Tenant, Untrusted,
     approval::{Seen, Verdict},
+    command::Decide,
     digest::Sha256,
     form::{Form, RawAnswers},
     names::DecisionId,
@@ -16,14 +19,20 @@ use super::{
     host::{Doors, Host},
     print,
 };
-use crate::connect::{Asked, Client, Decide, Feed, Got, ListWish};
+use crate::{
+    connect::{CallError, Client, Feed, RetryNow},
+    wire::pilothouse::{Asked, Got, ListWish},
+};
+
+/// The largest page that a server gives.
+const PAGE: usize = 500;
 
 pub(crate) const APPROVE: Verdict = Verdict::Approve;
 pub(crate) const REJECT: Verdict = Verdict::Reject;
 
 /// A client of the server that the command line names.
 pub(crate) fn client(place: &Place) -> Result<Client, Stopped> {
-    Ok(Client::new(place.address()?, place.token()?))
+    Ok(Client::connect(place.address()?, place.token()?))
 }
 
 /// An id nobody else has.
@@ -90,15 +99,17 @@ fn log_to_stderr() {
 pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped> {
     let labels = list.labels.into_iter();
     let wish = ListWish {
-        limit: 500,
+        limit: PAGE,
         after: None,
-        labels: labels.map(|(key, value)| (key.into(), value.into())).collect(),
+        labels: labels
+            .map(|(key, value)| (key.into(), value.into()))
+            .collect(),
         run: list.run.map(Untrusted::new),
         session: list.session.map(Untrusted::new),
     };
     let client = client(place)?;
     let now = client.whoami().await?.server_now;
-    for item in client.list(wish).await? {
+    for item in client.list(&wish).await? {
         if list.json {
             print::object(&print::open_item(&item.pending, &item.run))?;
         } else {
@@ -109,11 +120,21 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
 }
 
 pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u8, Stopped> {
-    for settled in client(place)?.history(limit).await? {
-        if json {
-            print::object(&print::ended_item(&settled, None))?;
-        } else {
-            print::line(print::ended_line(&settled))?;
+    let client = client(place)?;
+    let (mut left, mut before) = (limit, None);
+    while left > 0 {
+        let (page, next) = client.history(left.min(PAGE), before).await?;
+        left = left.saturating_sub(page.len());
+        for settled in page {
+            if json {
+                print::object(&print::ended_item(&settled, None))?;
+            } else {
+                print::line(print::ended_line(&settled))?;
+            }
+        }
+        before = next;
+        if before.is_none() {
+            break;
         }
     }
     Ok(exit::DONE)
@@ -123,7 +144,7 @@ pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u
 pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
     let client = client(place)?;
     client.whoami().await?;
-    let mut feed = crate::connect::watch(client);
+    let mut feed = crate::connect::watch(client, None, RetryNow::default());
     while let Some(news) = feed.next().await {
         match news {
             Feed::Snapshot { state, server_now } => {
@@ -149,7 +170,9 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
                     }
                 }
             }
-            Feed::Offline { why, .. } => eprintln!("pilothouse: offline: {}", Untrusted::new(why).line()),
+            Feed::Offline { why, .. } => {
+                eprintln!("pilothouse: offline: {}", Untrusted::new(why).line())
+            }
             Feed::Connecting { .. } | Feed::Online { .. } => {}
         }
     }
@@ -161,11 +184,11 @@ pub(crate) async fn show(place: &Place, id: &str, json: bool) -> Result<u8, Stop
     if let Ok(approval) = id.parse::<ApprovalId>() {
         match client.get(approval).await {
             Ok(got) => return show_approval(&got, json),
-            Err(error) if error.is("not_found") => {}
+            Err(CallError::Refused(told)) if told.word == "not_found" => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let (run, record) = client.get_run(&id.into()).await?;
+    let (run, record) = whole_run(&client, &id.into()).await?;
     let value = print::run(&run, &record);
     if json {
         print::object(&value)?;
@@ -177,8 +200,20 @@ pub(crate) async fn show(place: &Place, id: &str, json: bool) -> Result<u8, Stop
     Ok(exit::DONE)
 }
 
+/// A run, and all of its record.
+async fn whole_run(client: &Client, named: &Untrusted) -> Result<(Run, Vec<Recorded>), Stopped> {
+    let mut whole = client.get_run(named, 0).await?;
+    let mut record = whole.record;
+    while whole.has_more {
+        let after = record.last().map_or(0, |recorded| recorded.seq);
+        whole = client.get_run(named, after).await?;
+        record.append(&mut whole.record);
+    }
+    Ok((whole.run, record))
+}
+
 fn show_approval(got: &Got, json: bool) -> Result<u8, Stopped> {
-    let approval = got.asked.approval();
+    let approval = asked_approval(&got.asked);
     if !json {
         print::line(print::card(approval, &got.detail))?;
         if let Asked::Settled(settled) = &got.asked {
@@ -201,11 +236,7 @@ fn show_approval(got: &Got, json: bool) -> Result<u8, Stopped> {
 }
 
 /// Decides what the digest names, or, on a terminal, what the card shows.
-pub(crate) async fn decide(
-    place: &Place,
-    answer: Answer,
-    verdict: Verdict,
-) -> Result<u8, Stopped> {
+pub(crate) async fn decide(place: &Place, answer: Answer, verdict: Verdict) -> Result<u8, Stopped> {
     let id: ApprovalId = answer.id.parse()?;
     let client = client(place)?;
     let digest = match &answer.digest {
@@ -253,12 +284,17 @@ async fn confirmed(
         )));
     }
     let got = client.get(id).await?;
-    let approval = got.asked.approval();
+    let approval = asked_approval(&got.asked);
     if !approval.matches(&got.detail) {
-        return Err(Stopped::fault("what the server sent does not match its own digest"));
+        return Err(Stopped::fault(
+            "what the server sent does not match its own digest",
+        ));
     }
     if let Asked::Settled(settled) = &got.asked {
-        return Err(Stopped::refused(format!("already {}", settled.outcome.word())));
+        return Err(Stopped::refused(format!(
+            "already {}",
+            settled.outcome.word()
+        )));
     }
     eprintln!("{}", print::card(approval, &got.detail));
     eprint!("\n{} this? [y/N] ", verdict.word());
@@ -291,7 +327,7 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         roles.join(", "),
         me.tenant.as_str(),
         Untrusted::new(me.by).line(),
-        Untrusted::new(me.server_version).line(),
+        Untrusted::new(me.version).line(),
     ))?;
     if roles.contains(&Role::Operator.word()) && place.server.is_none() {
         eprintln!(
@@ -330,6 +366,13 @@ fn role_of(word: RoleWord) -> Role {
         RoleWord::Backend => Role::Backend,
         RoleWord::Operator => Role::Operator,
         RoleWord::Admin => Role::Admin,
+    }
+}
+
+fn asked_approval(asked: &Asked) -> &Approval {
+    match asked {
+        Asked::Pending(pending) => &pending.approval,
+        Asked::Settled(settled) => &settled.approval,
     }
 }
 

@@ -27,8 +27,15 @@ impl Server {
     pub(crate) fn with(args: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let place = dir.path().display().to_string();
-        let args = args.iter().map(|arg| arg.replace("{dir}", &place)).collect();
-        let mut server = Self { dir, args, child: None };
+        let args = args
+            .iter()
+            .map(|arg| arg.replace("{dir}", &place))
+            .collect();
+        let mut server = Self {
+            dir,
+            args,
+            child: None,
+        };
         server.restart();
         server
     }
@@ -48,7 +55,10 @@ impl Server {
         let socket = self.socket();
         let from = Instant::now();
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
-            assert!(from.elapsed() < Duration::from_secs(20), "the server did not start");
+            assert!(
+                from.elapsed() < Duration::from_secs(20),
+                "the server did not start"
+            );
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "the server ended: {ended:?}");
             std::thread::sleep(Duration::from_millis(5));
@@ -151,6 +161,8 @@ impl Ran {
     pub(crate) fn objects(&self) -> Vec<Value> {
         assert_eq!(self.code, 0, "{self:?}");
         let lines = self.out.lines();
-        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 }

@@ -49,7 +49,9 @@ impl Scene<'_> {
             Link::Online { server, .. } if !server.is_empty() => {
                 format!("{label} · {}", Untrusted::new(server.as_str()).line())
             }
-            Link::Online { .. } | Link::Connecting { .. } | Link::Offline { .. } => label.to_string(),
+            Link::Online { .. } | Link::Connecting { .. } | Link::Offline { .. } => {
+                label.to_string()
+            }
         }
     }
 
