@@ -1,1 +1,12 @@
 //! The one gRPC client: Watch with resume, calls with retry.
+//!
+//! Invariant: what is sent again is sent as it was, ids and keys included, so that it counts once.
+
+mod backoff;
+mod client;
+mod feed;
+mod server;
+
+pub use client::{CallError, Client};
+pub use feed::{Cursor, Feed, RetryNow, watch};
+pub use server::{BadToken, NotAServer, Server, Token};

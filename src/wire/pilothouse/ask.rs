@@ -249,3 +249,8 @@ pub fn ask_watch(after: Option<(&str, Seq)>) -> pb::WatchRequest {
     let after = after.map(|(epoch, seq)| cursor(epoch, seq));
     pb::WatchRequest { after }
 }
+
+/// Who we are to the server.
+pub fn ask_whoami() -> pb::WhoamiRequest {
+    pb::WhoamiRequest {}
+}

@@ -39,7 +39,7 @@ pub use agent::{
 pub use ask::{
     Opening, ask_await, ask_decide, ask_dismiss, ask_end_run, ask_extend, ask_file, ask_get,
     ask_get_run, ask_heartbeat, ask_history, ask_list, ask_open_run, ask_report_applied,
-    ask_report_plan, ask_report_task, ask_say, ask_watch, ask_withdraw,
+    ask_report_plan, ask_report_task, ask_say, ask_watch, ask_whoami, ask_withdraw,
 };
 pub use operator::{ListWish, decide, dismiss, extend, get, get_run, history, list, watch};
 pub use out::{

@@ -59,9 +59,9 @@ pub fn dismiss(req: pb::DismissRequest) -> Result<Wish, Refusal> {
 }
 
 /// One page of what is open, and of what kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListWish {
-    /// How many at most: 1 to 500.
+    /// How many at most: 1 to 500. A client may leave it at 0, which the server reads as 100.
     pub limit: usize,
     /// Only those after this one.
     pub after: Option<ApprovalId>,
