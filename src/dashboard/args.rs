@@ -53,7 +53,10 @@ struct Out {
 impl Out {
     fn entries(&mut self, entries: &[(String, Value<'_>)], indent: usize, level: usize) {
         let keys: Vec<String> = entries.iter().map(|(key, _)| self.key(key)).collect();
-        let widths = keys.iter().map(|key| columns(key)).filter(|width| *width <= KEY_COLUMNS);
+        let widths = keys
+            .iter()
+            .map(|key| columns(key))
+            .filter(|width| *width <= KEY_COLUMNS);
         let width = widths.max().unwrap_or(0);
         for (key, (_, value)) in keys.iter().zip(entries) {
             self.entry(key, value, indent, width, level);
@@ -61,8 +64,16 @@ impl Out {
     }
 
     fn entry(&mut self, key: &str, value: &Value<'_>, indent: usize, width: usize, level: usize) {
-        let deeper = if level < INDENTED_LEVELS { indent + 2 } else { indent };
-        let padded = format!("{key}{:fill$}", "", fill = width.saturating_sub(columns(key)));
+        let deeper = if level < INDENTED_LEVELS {
+            indent + 2
+        } else {
+            indent
+        };
+        let padded = format!(
+            "{key}{:fill$}",
+            "",
+            fill = width.saturating_sub(columns(key))
+        );
         match value {
             Value::Word(word) => self.scalar(indent, &padded, Role::Literal, word),
             Value::Text(text) => self.text(indent, &padded, text),
@@ -130,13 +141,23 @@ impl Out {
             self.heading(indent, key);
             return self.push(vec![blank(indent + 2), value], indent + 2);
         }
-        let gap = if width == 0 { 0 } else if key == "-" { 1 } else { 3 };
+        let gap = if width == 0 {
+            0
+        } else if key == "-" {
+            1
+        } else {
+            3
+        };
         let parts = vec![blank(indent), Part::new(Role::Key, key), blank(gap), value];
         self.push(parts, indent + width + gap);
     }
 
     fn push(&mut self, parts: Vec<Part>, hang: usize) {
-        self.lines.push(Line { parts, hang, ..Line::default() });
+        self.lines.push(Line {
+            parts,
+            hang,
+            ..Line::default()
+        });
     }
 
     /// A key that could be mistaken for something else is quoted.
@@ -179,7 +200,9 @@ impl<'a> Reader<'a> {
 
     fn take(&mut self, token: char) -> Option<()> {
         self.blank();
-        self.rest().starts_with(token).then(|| self.at += token.len_utf8())
+        self.rest()
+            .starts_with(token)
+            .then(|| self.at += token.len_utf8())
     }
 
     fn value(&mut self, depth: usize) -> Option<Value<'a>> {
@@ -303,7 +326,12 @@ mod tests {
 
     fn shown(json: &str) -> String {
         let (lines, _) = tree(json, 0).unwrap();
-        let text = |line: &Line| line.parts.iter().map(|part| part.text.as_str()).collect::<String>();
+        let text = |line: &Line| {
+            line.parts
+                .iter()
+                .map(|part| part.text.as_str())
+                .collect::<String>()
+        };
         lines.iter().map(text).collect::<Vec<_>>().join("\n")
     }
 
@@ -340,7 +368,17 @@ mod tests {
     #[test]
     fn what_is_no_json_is_not_guessed_at() {
         let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
-        for text in ["", "{", "{\"a\":}", "{} {}", "\"\\x\"", "[1,]", "\"\\u12\"", "{\"a\"", deep.as_str()] {
+        for text in [
+            "",
+            "{",
+            "{\"a\":}",
+            "{} {}",
+            "\"\\x\"",
+            "[1,]",
+            "\"\\u12\"",
+            "{\"a\"",
+            deep.as_str(),
+        ] {
             assert!(tree(text, 0).is_none(), "{text}");
         }
     }

@@ -3,11 +3,7 @@
 //! What must be read before one approves is counted, byte by byte: every line says which bytes of the card's text it
 //! shows. The text depends on the approval and its detail alone; ages, presence and drafts are drawn around it.
 
-use std::{
-    cell::RefCell,
-    ops::Range,
-    sync::Arc,
-};
+use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use registry::{
     Approval, Detail, Untrusted,
@@ -95,8 +91,18 @@ impl Text {
             line.counted = start..bytes;
         }
         let form_at = bytes;
-        let fields = form.fields().iter().map(|field| FieldText::after(&mut bytes, field)).collect();
-        Self { lines, form_at, fields, bytes, laid: RefCell::default() }
+        let fields = form
+            .fields()
+            .iter()
+            .map(|field| FieldText::after(&mut bytes, field))
+            .collect();
+        Self {
+            lines,
+            form_at,
+            fields,
+            bytes,
+            laid: RefCell::default(),
+        }
     }
 
     /// The lines above the form, laid into rows; kept until another width is asked for.
@@ -143,14 +149,21 @@ impl FieldText {
             | Kind::Boolean
             | Kind::Date => Vec::new(),
         };
-        Self { label, options, help: take(&field.help) }
+        Self {
+            label,
+            options,
+            help: take(&field.help),
+        }
     }
 }
 
 fn form_altered(form: &Form) -> usize {
     let of_field = |field: &Field| {
         let options = match &field.kind {
-            Kind::Enum(choices) => choices.iter().map(|choice| choice.label.line().altered()).sum(),
+            Kind::Enum(choices) => choices
+                .iter()
+                .map(|choice| choice.label.line().altered())
+                .sum(),
             _ => 0,
         };
         field.label.line().altered() + field.help.block().altered() + options
@@ -185,15 +198,20 @@ impl Writer {
     }
 
     fn says(&mut self, detail: &Detail, spelling: Spelling) {
-        let said: Vec<&Untrusted> =
-            [&detail.prompt, &detail.body].into_iter().filter(|text| !text.is_empty()).collect();
+        let said: Vec<&Untrusted> = [&detail.prompt, &detail.body]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect();
         if said.is_empty() {
             return;
         }
         self.heading("THE AGENT SAYS");
         for (n, text) in said.into_iter().enumerate() {
             if n > 0 {
-                self.lines.push(Line { lane: Lane::Says, ..Line::of(Role::Said, "") });
+                self.lines.push(Line {
+                    lane: Lane::Says,
+                    ..Line::of(Role::Said, "")
+                });
             }
             self.block(Lane::Says, Role::Said, text, spelling, 0);
         }
@@ -228,7 +246,10 @@ impl Writer {
 
     fn sign_with(&mut self, approval: &Approval) {
         if let Some(line) = self.lines.last_mut() {
-            line.right = Some(Part::new(Role::Muted, format!("sha {}", approval.digest.short())));
+            line.right = Some(Part::new(
+                Role::Muted,
+                format!("sha {}", approval.digest.short()),
+            ));
         }
     }
 
@@ -252,14 +273,30 @@ impl Writer {
             parts.push(hidden(altered));
         }
         self.altered += altered;
-        self.lines.push(Line { parts, hang, ..Line::default() });
+        self.lines.push(Line {
+            parts,
+            hang,
+            ..Line::default()
+        });
     }
 
-    fn block(&mut self, lane: Lane, role: Role, text: &Untrusted, spelling: Spelling, indent: usize) {
+    fn block(
+        &mut self,
+        lane: Lane,
+        role: Role,
+        text: &Untrusted,
+        spelling: Spelling,
+        indent: usize,
+    ) {
         let (shown, altered) = spelled(text, spelling, Rows::Many);
         for row in shown.split('\n') {
             let parts = vec![Part::new(role, " ".repeat(indent)), Part::new(role, row)];
-            self.lines.push(Line { lane, parts, hang: indent, ..Line::default() });
+            self.lines.push(Line {
+                lane,
+                parts,
+                hang: indent,
+                ..Line::default()
+            });
         }
         if altered > 0
             && let Some(line) = self.lines.last_mut()

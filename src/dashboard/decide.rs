@@ -130,7 +130,9 @@ fn whole_seen(model: &mut Model, face: Face, intent: Intent) -> Result<(), Refus
     let lines = words::count(drawn.map_or(1, |card| card.unseen_rows.max(1)), "line");
     let read = model.key_for(Context::Card, Action::Next, "↓");
     let accept = model.key_for(Context::Card, Action::ApproveUnread, "");
-    Err(format!("{lines} unseen: {read} to read, {accept} to accept unread"))
+    Err(format!(
+        "{lines} unseen: {read} to read, {accept} to accept unread"
+    ))
 }
 
 /// What is wrong with the answers is said at the first wrong field; what was wanted is kept until it is right.
@@ -138,12 +140,19 @@ fn form_satisfied(model: &mut Model, face: Face, intent: Intent) -> Result<(), R
     let Some(Slot::Here(card)) = model.cards.get(&face.id) else {
         return Err(notice::LOADING.into());
     };
-    let draft = model.drafts.entry(face.id).or_insert_with(|| Draft::new(&card.form));
+    let draft = model
+        .drafts
+        .entry(face.id)
+        .or_insert_with(|| Draft::new(&card.form));
     let Some(field) = draft.check(&card.form) else {
         return Ok(());
     };
     draft.intent = Some(intent);
-    let error = draft.errors.get(&draft.fields[field].name).cloned().unwrap_or_default();
+    let error = draft
+        .errors
+        .get(&draft.fields[field].name)
+        .cloned()
+        .unwrap_or_default();
     model.hand = Hand::Field(field);
     Err(model.to_complete(intent, &error))
 }
@@ -167,14 +176,21 @@ fn submit(model: &mut Model, at: Moment, face: Face, intent: Intent) -> Option<E
         model.hand = Hand::Card;
     }
     model.refused.remove(&face.id);
-    let sent = Sent { submit: submit.clone(), at, progress: Progress::UnderWay };
+    let sent = Sent {
+        submit: submit.clone(),
+        at,
+        progress: Progress::UnderWay,
+    };
     model.sent.insert(face.id, sent);
     Some(Effect::Submit(submit))
 }
 
 /// What the server said to a decision of ours.
 pub(super) fn answered(model: &mut Model, decision: &DecisionId, result: Result<(), SubmitError>) {
-    let ours = model.sent.iter_mut().find(|(_, sent)| sent.submit.decision == *decision);
+    let ours = model
+        .sent
+        .iter_mut()
+        .find(|(_, sent)| sent.submit.decision == *decision);
     let Some((&id, sent)) = ours else {
         return;
     };
@@ -203,13 +219,23 @@ fn refuse(model: &mut Model, submit: &Submit, refused: &Refused) {
     }
     let wrong = draft.first_wrong().filter(|_| !refused.fields.is_empty());
     let Some(field) = wrong else {
-        model.warn(format!("the {} was not taken: {words}", words::wish(submit.verdict)));
+        model.warn(format!(
+            "the {} was not taken: {words}",
+            words::wish(submit.verdict)
+        ));
         model.refused.insert(submit.id, words);
         return;
     };
-    let intent = Intent { verdict: submit.verdict, unread: submit.seen == Seen::Unread };
+    let intent = Intent {
+        verdict: submit.verdict,
+        unread: submit.seen == Seen::Unread,
+    };
     draft.intent = Some(intent);
-    let error = draft.errors.get(&draft.fields[field].name).cloned().unwrap_or_default();
+    let error = draft
+        .errors
+        .get(&draft.fields[field].name)
+        .cloned()
+        .unwrap_or_default();
     if model.open.is_some_and(|open| open.id == submit.id) && model.front.is_none() {
         model.hand = Hand::Field(field);
     }
@@ -238,17 +264,32 @@ impl Model {
         let keys = self.setup.keymap.keys_for(context, action);
         let found = keys.iter().find(|key| *key == preferred).or(keys.first());
         let key = found.cloned().unwrap_or_else(|| action.word().to_owned());
-        if self.setup.ascii { ascii_key(&key) } else { key }
+        if self.setup.ascii {
+            ascii_key(&key)
+        } else {
+            key
+        }
     }
 
     fn to_complete(&self, intent: Intent, error: &str) -> String {
         let key = self.key_for(Context::Form, Action::Submit, "ctrl-s");
-        format!("{error}; {key} then sends the {}", words::wish(intent.verdict))
+        format!(
+            "{error}; {key} then sends the {}",
+            words::wish(intent.verdict)
+        )
     }
 }
 
 /// A key spelled for a terminal without signs.
 pub(super) fn ascii_key(key: &str) -> String {
-    let spelled = [("↵", "enter"), ("↑", "up"), ("↓", "down"), ("←", "left"), ("→", "right")];
-    spelled.iter().fold(key.to_owned(), |key, (sign, word)| key.replace(sign, word))
+    let spelled = [
+        ("↵", "enter"),
+        ("↑", "up"),
+        ("↓", "down"),
+        ("←", "left"),
+        ("→", "right"),
+    ];
+    spelled
+        .iter()
+        .fold(key.to_owned(), |key, (sign, word)| key.replace(sign, word))
 }

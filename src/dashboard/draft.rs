@@ -92,7 +92,9 @@ impl Draft {
     #[must_use]
     pub fn answers(&self) -> RawAnswers {
         let touched = self.fields.iter().filter(|field| field.touched);
-        touched.filter_map(|field| Some((field.name.clone(), field.editor.value()?))).collect()
+        touched
+            .filter_map(|field| Some((field.name.clone(), field.editor.value()?)))
+            .collect()
     }
 
     /// The note as typed.
@@ -114,7 +116,9 @@ impl Draft {
     /// The first field with an error.
     #[must_use]
     pub fn first_wrong(&self) -> Option<usize> {
-        self.fields.iter().position(|field| self.errors.contains_key(&field.name))
+        self.fields
+            .iter()
+            .position(|field| self.errors.contains_key(&field.name))
     }
 
     /// Whether anything was typed or chosen.
@@ -207,17 +211,24 @@ impl Editor {
     fn new(kind: &Kind, default: Option<&Answer>) -> Self {
         let default = default.map(Answer::to_raw);
         let choice = |values: Vec<String>| {
-            let taken = default.as_ref().and_then(|raw| values.iter().position(|value| value == raw));
+            let taken = default
+                .as_ref()
+                .and_then(|raw| values.iter().position(|value| value == raw));
             Self::Choice { values, taken }
         };
         match kind {
             Kind::Boolean => choice(vec!["true".into(), "false".into()]),
-            Kind::Enum(choices) => {
-                choice(choices.iter().map(|choice| choice.value.raw().to_owned()).collect())
-            }
+            Kind::Enum(choices) => choice(
+                choices
+                    .iter()
+                    .map(|choice| choice.value.raw().to_owned())
+                    .collect(),
+            ),
             Kind::Text => {
                 let lines = default.clone().unwrap_or_default();
-                Self::Text(Box::new(TextArea::new(lines.split('\n').map(str::to_owned).collect())))
+                Self::Text(Box::new(TextArea::new(
+                    lines.split('\n').map(str::to_owned).collect(),
+                )))
             }
             Kind::String | Kind::Number | Kind::Integer | Kind::Date => {
                 Self::Line(Input::new(default.clone().unwrap_or_default()))
@@ -266,7 +277,10 @@ fn line_key(input: &mut Input, key: Key) -> (bool, bool) {
         _ => return (false, false),
     };
     let changed = input.handle(request);
-    (changed.is_some(), changed.is_some_and(|changed| changed.value))
+    (
+        changed.is_some(),
+        changed.is_some_and(|changed| changed.value),
+    )
 }
 
 fn area_key(area: &mut TextArea<'static>, key: Key) -> (bool, bool) {
@@ -286,7 +300,12 @@ fn area_key(area: &mut TextArea<'static>, key: Key) -> (bool, bool) {
         Code::PageUp | Code::PageDown => return (false, false),
     };
     let before = area.cursor();
-    let input = AreaInput { key: code, ctrl: key.ctrl, alt: key.alt, shift: key.shift };
+    let input = AreaInput {
+        key: code,
+        ctrl: key.ctrl,
+        alt: key.alt,
+        shift: key.shift,
+    };
     let changed = area.input(input);
     area.cancel_selection();
     (changed || area.cursor() != before, changed)
@@ -344,7 +363,10 @@ mod tests {
         assert_eq!(draft.errors["vis"], "'Vis' needs an answer");
         draft.choose(1, true);
         assert_eq!(draft.check(&form()), None);
-        assert_eq!(draft.answers(), [("vis".to_owned(), "public".to_owned())].into());
+        assert_eq!(
+            draft.answers(),
+            [("vis".to_owned(), "public".to_owned())].into()
+        );
         draft.key(0, Key::char('x'));
         assert_eq!(draft.check(&form()), Some(0));
         assert_eq!(draft.errors["n"], "'N' must be a whole number, like 42");

@@ -21,7 +21,10 @@ pub struct Part {
 impl Part {
     /// A piece.
     pub fn new(role: Role, text: impl Into<String>) -> Self {
-        Self { role, text: text.into() }
+        Self {
+            role,
+            text: text.into(),
+        }
     }
 }
 
@@ -131,11 +134,19 @@ fn lay_line(at: usize, line: &Line, width: usize, rows: &mut Vec<Row>) {
     let all = text.len().max(1);
     let counted = |bytes: &Range<usize>| {
         let of = |byte: usize| line.counted.start + byte * line.counted.len() / all;
-        let end = if bytes.end == text.len() { line.counted.end } else { of(bytes.end) };
+        let end = if bytes.end == text.len() {
+            line.counted.end
+        } else {
+            of(bytes.end)
+        };
         of(bytes.start)..end
     };
     for bytes in wrap(&text, inner, hang) {
-        rows.push(Row { line: at, counted: counted(&bytes), bytes });
+        rows.push(Row {
+            line: at,
+            counted: counted(&bytes),
+            bytes,
+        });
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Model {
     pub(super) synced: bool,
     /// What the list shows, in its order.
     pub(super) order: Vec<ApprovalId>,
+    /// How many questions wait, and how many of them end soon.
+    pub(super) waiting: usize,
     pub(super) urgent: usize,
     pub(super) selected: Option<ApprovalId>,
     pub(super) list_top: usize,
@@ -138,9 +140,15 @@ pub(super) enum Hand {
 /// What stands before all that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    Help { of: Context, top: usize },
+    Help {
+        of: Context,
+        top: usize,
+    },
     /// With the cursor on "no".
-    Sure { face: Face, intent: Intent },
+    Sure {
+        face: Face,
+        intent: Intent,
+    },
 }
 
 /// One line for the operator, until the next key.
@@ -183,6 +191,7 @@ impl Model {
             state: State::default(),
             synced: false,
             order: Vec::new(),
+            waiting: 0,
             urgent: 0,
             selected: None,
             list_top: 0,
@@ -230,7 +239,11 @@ impl Model {
     }
 
     pub(super) fn signs(&self) -> &'static Signs {
-        if self.setup.ascii { &ASCII_SIGNS } else { &SIGNS }
+        if self.setup.ascii {
+            &ASCII_SIGNS
+        } else {
+            &SIGNS
+        }
     }
 
     pub(super) fn is_online(&self) -> bool {
@@ -271,7 +284,10 @@ impl Model {
             Stands::Waits(pending) => {
                 let tried = pending.attempts.len() + pending.timed_out.len();
                 let deadline = pending.deadline.map_or(0, Timestamp::ms).unsigned_abs();
-                (false, deadline.wrapping_mul(1_000).wrapping_add(tried as u64))
+                (
+                    false,
+                    deadline.wrapping_mul(1_000).wrapping_add(tried as u64),
+                )
             }
             Stands::Ended(_) => (true, 0),
         };
@@ -301,7 +317,9 @@ impl Model {
     pub(super) fn is_seen(&self, id: ApprovalId, digest: Digest, card: &Card) -> bool {
         [false, true].into_iter().any(|raw| {
             let whole = 0..card.text(raw).bytes;
-            self.seen.get(&(id, digest, raw)).is_some_and(|seen| seen.covers(&whole))
+            self.seen
+                .get(&(id, digest, raw))
+                .is_some_and(|seen| seen.covers(&whole))
         })
     }
 
@@ -332,14 +350,18 @@ impl Model {
     /// where it was.
     pub(super) fn put_in_order(&mut self, at: Moment) {
         let soon = self.now(at).map(|now| now.plus(URGENT)).unwrap_or_default();
-        let urgent: Vec<ApprovalId> =
-            self.state.overdue(soon).map(|pending| pending.approval.id).collect();
+        let urgent: Vec<ApprovalId> = self
+            .state
+            .overdue(soon)
+            .map(|pending| pending.approval.id)
+            .collect();
         let first: BTreeSet<ApprovalId> = urgent.iter().copied().collect();
         let rest = self.state.all_pending().map(|pending| pending.approval.id);
         let rest = rest.filter(|id| !first.contains(id));
         let before = std::mem::take(&mut self.order);
         self.urgent = urgent.len();
         self.order = urgent.iter().copied().chain(rest).collect();
+        self.waiting = self.order.len();
         self.keep_ended_under_hand(&before);
         self.keep_selection(&before);
     }
@@ -382,11 +404,17 @@ impl Model {
     }
 
     pub(super) fn say(&mut self, words: impl Into<String>) {
-        self.notice = Some(Notice { bad: false, words: words.into() });
+        self.notice = Some(Notice {
+            bad: false,
+            words: words.into(),
+        });
     }
 
     pub(super) fn warn(&mut self, words: impl Into<String>) {
-        self.notice = Some(Notice { bad: true, words: words.into() });
+        self.notice = Some(Notice {
+            bad: true,
+            words: words.into(),
+        });
     }
 
     /// When something that was drawn at `at` reads otherwise.
@@ -409,16 +437,20 @@ impl Model {
     fn settling_ends(&self, at: Moment) -> Option<Moment> {
         let (_, _, since) = self.standing?;
         let step = SETTLING / SETTLING_STEPS;
-        (1..=SETTLING_STEPS).map(|n| since + step * n).find(|end| *end > at)
+        (1..=SETTLING_STEPS)
+            .map(|n| since + step * n)
+            .find(|end| *end > at)
     }
 
     fn countdown(&self, at: Moment) -> Option<Moment> {
         match &self.link {
             Link::Offline { .. } => {
                 let since = at.saturating_sub(self.link_since);
-                Some(at + words::until_older(Duration::from_millis(
-                    u64::from(since.subsec_millis()),
-                )))
+                Some(
+                    at + words::until_older(Duration::from_millis(u64::from(
+                        since.subsec_millis(),
+                    ))),
+                )
             }
             Link::Connecting { .. } | Link::Online { .. } => None,
         }
@@ -427,10 +459,15 @@ impl Model {
     fn ages(&self, at: Moment) -> Option<Moment> {
         let now = self.now(at)?;
         let drawn = self.drawn.as_ref();
-        let rows = drawn.and_then(|drawn| drawn.list).map(|list| list.rows).unwrap_or_default();
+        let rows = drawn
+            .and_then(|drawn| drawn.list)
+            .map(|list| list.rows)
+            .unwrap_or_default();
         let listed = self.order.iter().skip(rows.top).take(rows.height);
         let shown = listed.copied().chain(self.open.map(|open| open.id));
-        let changes = shown.filter_map(|id| self.stands(id)).flat_map(|stands| self.change(stands, now));
+        let changes = shown
+            .filter_map(|id| self.stands(id))
+            .flat_map(|stands| self.change(stands, now));
         let urgent = self.next_urgent(now);
         changes.chain(urgent).min().map(|span| at + span)
     }
@@ -439,12 +476,22 @@ impl Model {
     fn change(&self, stands: Stands<'_>, now: Timestamp) -> Vec<Duration> {
         let approval = stands.approval();
         let mut spans = vec![words::until_older(now.since(approval.filed_at))];
-        spans.extend(self.away_since(approval).map(|since| words::until_older(now.since(since))));
+        spans.extend(
+            self.away_since(approval)
+                .map(|since| words::until_older(now.since(since))),
+        );
         if let Stands::Waits(pending) = stands {
             let tried = pending.attempts.iter().map(|attempt| attempt.at);
             let gave_up = pending.timed_out.iter().map(|wait| wait.at);
-            spans.extend(tried.chain(gave_up).map(|then| words::until_older(now.since(then))));
-            let left = pending.deadline.map(|end| end.since(now)).filter(|left| !left.is_zero());
+            spans.extend(
+                tried
+                    .chain(gave_up)
+                    .map(|then| words::until_older(now.since(then))),
+            );
+            let left = pending
+                .deadline
+                .map(|end| end.since(now))
+                .filter(|left| !left.is_zero());
             spans.extend(left.map(words::until_shorter));
         }
         spans

@@ -17,8 +17,12 @@ impl Ranges {
         let first = self.0.partition_point(|range| range.end < new.start);
         let after = self.0.partition_point(|range| range.start <= new.end);
         let touched = &self.0[first..after];
-        let start = touched.first().map_or(new.start, |range| range.start.min(new.start));
-        let end = touched.last().map_or(new.end, |range| range.end.max(new.end));
+        let start = touched
+            .first()
+            .map_or(new.start, |range| range.start.min(new.start));
+        let end = touched
+            .last()
+            .map_or(new.end, |range| range.end.max(new.end));
         self.0.splice(first..after, [start..end]);
         true
     }

@@ -70,7 +70,10 @@ fn connect(model: &mut Model, at: Moment, link: Link) -> Vec<Effect> {
         (true, true) | (false, false) => Vec::new(),
         (true, false) => {
             model.link_since = at;
-            model.front = model.front.take().filter(|front| matches!(front, Front::Help { .. }));
+            model.front = model
+                .front
+                .take()
+                .filter(|front| matches!(front, Front::Help { .. }));
             decide::lose_own(model);
             Vec::new()
         }
@@ -95,7 +98,9 @@ fn record(
         model.clock = Some((server_now, at));
         return Vec::new();
     }
-    let rings = events.iter().any(|recorded| calls(&recorded.event, none_waited));
+    let rings = events
+        .iter()
+        .any(|recorded| calls(&recorded.event, none_waited));
     let mut effects = mirror(model, at, server_now);
     effects.extend(rings.then(|| ring(model, at)).flatten());
     effects
@@ -115,7 +120,9 @@ fn calls(event: &Event, none_waited: bool) -> bool {
 }
 
 fn ring(model: &mut Model, at: Moment) -> Option<Effect> {
-    let lately = model.rang_at.is_some_and(|rang| at.saturating_sub(rang) < BELL_GAP);
+    let lately = model
+        .rang_at
+        .is_some_and(|rang| at.saturating_sub(rang) < BELL_GAP);
     if lately || model.focused == Some(true) {
         return None;
     }
@@ -135,11 +142,16 @@ fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
     model.put_in_order(at);
     let state = &model.state;
     model.drafts.retain(|id, _| state.approval(*id).is_some());
-    model.seen.retain(|(id, ..), _| state.approval(*id).is_some());
+    model
+        .seen
+        .retain(|(id, ..), _| state.approval(*id).is_some());
     model.cards.retain(|id, _| state.approval(*id).is_some());
     model.changed();
     let mut effects = follow(model);
-    if let Some(open) = model.open.filter(|open| !model.cards.contains_key(&open.id)) {
+    if let Some(open) = model
+        .open
+        .filter(|open| !model.cards.contains_key(&open.id))
+    {
         effects.extend(fetch(model, open.id));
     }
     effects.extend(title(model));
@@ -193,9 +205,13 @@ fn fetch(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
 }
 
 fn title(model: &mut Model) -> Option<Effect> {
-    let waiting = model.state.all_pending().take(1_000).count();
+    let waiting = model.waiting;
     let label = registry::Untrusted::new(model.setup.server_label.as_str()).line();
-    let count = if waiting == 0 { String::new() } else { format!("({waiting}) ") };
+    let count = if waiting == 0 {
+        String::new()
+    } else {
+        format!("({waiting}) ")
+    };
     let title = format!("{count}pilothouse {label}");
     (model.title != title).then(|| {
         model.title = title.clone();
@@ -222,13 +238,19 @@ fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
     if let Some(list) = drawn.list {
         model.list_top = list.rows.top;
     }
-    let standing = drawn.card.as_ref().map(|card| (card.face, drawn.confirming));
+    let standing = drawn
+        .card
+        .as_ref()
+        .map(|card| (card.face, drawn.confirming));
     model.standing = standing.map(|(face, confirming)| match model.standing {
         Some((same, sure, since)) if same == face && sure == confirming => (face, sure, since),
         _ => (face, confirming, at),
     });
     if let Some(card) = &drawn.card {
-        let seen = model.seen.entry((card.face.id, card.face.digest, card.raw)).or_default();
+        let seen = model
+            .seen
+            .entry((card.face.id, card.face.digest, card.raw))
+            .or_default();
         for range in &card.seen {
             seen.add(range.clone());
         }
@@ -262,7 +284,10 @@ fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     match pasted {
         Some(Pasted { dropped: 0 }) => model.notice = None,
         Some(Pasted { dropped }) => {
-            model.warn(format!("{} left out of what was pasted", words::count(dropped, "hidden char")));
+            model.warn(format!(
+                "{} left out of what was pasted",
+                words::count(dropped, "hidden char")
+            ));
         }
         None => model.warn(format!(
             "not pasted: the field offers choices, or would be longer than {limit} bytes"
@@ -362,9 +387,15 @@ fn open(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
     if model.open.is_some_and(|open| open.id == id) {
         return Vec::new();
     }
-    model.open = Some(Open { id, top: 0, raw: false });
+    let left = model.open.replace(Open {
+        id,
+        top: 0,
+        raw: false,
+    });
     model.selected = Some(id);
-    drop_ended(model);
+    if left.is_some_and(|left| model.state.pending(left.id).is_none()) {
+        drop_ended(model);
+    }
     match model.cards.get(&id) {
         Some(Slot::Here(_) | Slot::Fetching) => Vec::new(),
         Some(Slot::Failed(_)) | None => fetch(model, id),
@@ -383,7 +414,9 @@ fn follow(model: &mut Model) -> Vec<Effect> {
 fn drop_ended(model: &mut Model) {
     let open = model.open.map(|open| open.id);
     let state = &model.state;
-    model.order.retain(|id| Some(*id) == open || state.pending(*id).is_some());
+    model
+        .order
+        .retain(|id| Some(*id) == open || state.pending(*id).is_some());
     if let Some(selected) = model.selected
         && !model.order.contains(&selected)
     {
@@ -394,7 +427,10 @@ fn drop_ended(model: &mut Model) {
 fn close(model: &mut Model) {
     model.open = None;
     model.hand = Hand::List;
-    model.front = model.front.take().filter(|front| matches!(front, Front::Help { .. }));
+    model.front = model
+        .front
+        .take()
+        .filter(|front| matches!(front, Front::Help { .. }));
 }
 
 fn back(model: &mut Model) -> Vec<Effect> {
@@ -414,7 +450,9 @@ fn back(model: &mut Model) -> Vec<Effect> {
             let beside = neighbour(model);
             close(model);
             drop_ended(model);
-            model.selected = beside.filter(|id| model.order.contains(id)).or(model.selected);
+            model.selected = beside
+                .filter(|id| model.order.contains(id))
+                .or(model.selected);
             Vec::new()
         }
     }
@@ -428,21 +466,27 @@ fn neighbour(model: &Model) -> Option<ApprovalId> {
     }
     let at = model.order.iter().position(|id| *id == selected)?;
     let after = model.order.get(at + 1);
-    after.or_else(|| model.order.get(at.checked_sub(1)?)).copied()
+    after
+        .or_else(|| model.order.get(at.checked_sub(1)?))
+        .copied()
 }
 
 fn dismiss(model: &mut Model) -> Vec<Effect> {
     if model.front.take().is_some() {
         return Vec::new();
     }
-    let ended = model.open.is_some_and(|open| model.state.pending(open.id).is_none());
+    let ended = model
+        .open
+        .is_some_and(|open| model.state.pending(open.id).is_none());
     if !ended {
         return Vec::new();
     }
     let beside = neighbour(model);
     close(model);
     drop_ended(model);
-    model.selected = beside.filter(|id| model.order.contains(id)).or(model.order.first().copied());
+    model.selected = beside
+        .filter(|id| model.order.contains(id))
+        .or(model.order.first().copied());
     follow(model)
 }
 
@@ -477,15 +521,18 @@ fn select(model: &mut Model, by: isize) -> Vec<Effect> {
     if model.is_wide() {
         return open(model, id);
     }
-    if model.open.is_some_and(|open| open.id != id) {
-        model.open = None;
+    if model.open.take_if(|open| open.id != id).is_some() {
         drop_ended(model);
     }
     Vec::new()
 }
 
 fn scroll(model: &mut Model, by: isize) -> Vec<Effect> {
-    let rows = model.drawn.as_ref().and_then(|drawn| drawn.card.as_ref()).map(|card| card.rows);
+    let rows = model
+        .drawn
+        .as_ref()
+        .and_then(|drawn| drawn.card.as_ref())
+        .map(|card| card.rows);
     let last = rows.map_or(0, |rows| rows.all.saturating_sub(rows.height));
     if let Some(open) = &mut model.open {
         open.top = clamp(open.top, by, last);
@@ -497,8 +544,12 @@ fn page(model: &mut Model, pages: isize) -> Vec<Effect> {
     let drawn = model.drawn.as_ref();
     let height = match (&model.front, model.hand) {
         (Some(_), _) => drawn.and_then(|drawn| drawn.help).map(|rows| rows.height),
-        (None, Hand::List) => drawn.and_then(|drawn| drawn.list).map(|list| list.rows.height),
-        (None, _) => drawn.and_then(|drawn| drawn.card.as_ref()).map(|card| card.rows.height),
+        (None, Hand::List) => drawn
+            .and_then(|drawn| drawn.list)
+            .map(|list| list.rows.height),
+        (None, _) => drawn
+            .and_then(|drawn| drawn.card.as_ref())
+            .map(|card| card.rows.height),
     };
     let rows = height.unwrap_or(10).saturating_sub(1).max(1);
     step(model, pages * isize::try_from(rows).unwrap_or(10))
@@ -508,7 +559,8 @@ fn page(model: &mut Model, pages: isize) -> Vec<Effect> {
 
 /// In a list alone the card is not on the screen: the first press shows it.
 fn decide_here(model: &mut Model, at: Moment, intent: Intent) -> Vec<Effect> {
-    if model.hand == Hand::List && !model.is_wide() && model.is_online() && model.selected.is_some() {
+    if model.hand == Hand::List && !model.is_wide() && model.is_online() && model.selected.is_some()
+    {
         let effects = open_selected(model);
         model.say(notice::READ_FIRST);
         return effects;
@@ -576,14 +628,20 @@ fn field_takes(model: &mut Model, key: Key) -> bool {
 }
 
 fn with_field(model: &mut Model, then: impl FnOnce(&mut Draft, usize) -> bool) -> bool {
-    match (model.hand, model.open.and_then(|open| model.drafts.get_mut(&open.id))) {
+    match (
+        model.hand,
+        model.open.and_then(|open| model.drafts.get_mut(&open.id)),
+    ) {
         (Hand::Field(field), Some(draft)) => then(draft, field),
         _ => false,
     }
 }
 
 fn step_field(model: &mut Model, by: isize) {
-    let fields = model.open.and_then(|open| model.drafts.get(&open.id)).map_or(0, |d| d.fields.len());
+    let fields = model
+        .open
+        .and_then(|open| model.drafts.get(&open.id))
+        .map_or(0, |d| d.fields.len());
     if let Hand::Field(field) = &mut model.hand
         && fields > 0
     {

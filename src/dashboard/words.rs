@@ -154,13 +154,18 @@ fn ms(span: Duration) -> u64 {
 #[must_use]
 pub fn clock(at: Timestamp) -> String {
     let text = at.to_string();
-    text.split_once('T').map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
+    text.split_once('T')
+        .map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
 }
 
 /// `1 line`, `12 lines`.
 #[must_use]
 pub fn count(n: usize, one: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+    if n == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{n} {one}s")
+    }
 }
 
 /// What kind of question: `tool`, `task`, `form`.
@@ -231,7 +236,8 @@ pub mod notice {
     /// 250 ms.
     pub const SETTLING: &str = "this card has just appeared or changed: look, then press again";
     /// Pasted where no text goes.
-    pub const PASTE: &str = "pasted text was ignored: it goes only into a field that you are typing in";
+    pub const PASTE: &str =
+        "pasted text was ignored: it goes only into a field that you are typing in";
     /// Nothing to decide.
     pub const NO_CARD: &str = "no card is open";
     /// Not drawn yet.
@@ -239,9 +245,11 @@ pub mod notice {
     /// Fetching.
     pub const LOADING: &str = "the card is still loading";
     /// Digest.
-    pub const MISMATCH: &str = "what the server sent does not match the digest: this cannot be decided here";
+    pub const MISMATCH: &str =
+        "what the server sent does not match the digest: this cannot be decided here";
     /// Foreign and gone.
-    pub const UNREACHABLE: &str = "cannot be delivered any more: its agent is gone and does not come back";
+    pub const UNREACHABLE: &str =
+        "cannot be delivered any more: its agent is gone and does not come back";
     /// The decision is under way.
     pub const UNDER_WAY: &str = "already sent: waiting for the server";
     /// No form.

@@ -6,9 +6,7 @@ use ratatui::{Terminal, backend::TestBackend};
 use registry::{
     Approval, ApprovalId, Asks, Detail, Event, Name, Recorded, Role, RunId, State, Tenant,
     Timestamp, Untrusted,
-    approval::{
-        Decision, Hold, OnDeadline, Risk, Subject, Verdict, digest_of,
-    },
+    approval::{Decision, Hold, OnDeadline, Risk, Subject, Verdict, digest_of},
     digest::Sha256,
     event::Scope,
     form::{Answers, Form},
@@ -18,9 +16,7 @@ use registry::{
 };
 
 use crate::dashboard::{
-    Drawn, Effect, Link, Me, Model, Moment, Msg, Setup, Submit, Theme,
-    keymap::Keymap,
-    keys::Key,
+    Drawn, Effect, Link, Me, Model, Moment, Msg, Setup, Submit, Theme, keymap::Keymap, keys::Key,
     update, view,
 };
 
@@ -104,7 +100,10 @@ impl Ask {
     pub(super) fn approval(&self) -> Approval {
         let detail = self.detail();
         let subject = match self.tool {
-            Some(tool) => Subject::Tool { name: tool.into(), task: "t7".into() },
+            Some(tool) => Subject::Tool {
+                name: tool.into(),
+                task: "t7".into(),
+            },
             None => Subject::Task { task: "t7".into() },
         };
         let (from, title) = (self.key(), Untrusted::new(self.title.as_str()));
@@ -153,8 +152,13 @@ impl Ask {
             open: [].into(),
         };
         vec![
-            Event::RunOpened { run: Box::new(run), context: Untrusted::default() },
-            Event::ApprovalRequested { approval: Arc::new(self.approval()) },
+            Event::RunOpened {
+                run: Box::new(run),
+                context: Untrusted::default(),
+            },
+            Event::ApprovalRequested {
+                approval: Arc::new(self.approval()),
+            },
         ]
     }
 }
@@ -209,7 +213,10 @@ impl Desk {
 
     pub(super) fn settle_in(&mut self, asks: &[Ask]) {
         self.online();
-        self.send(Msg::Snapshot { state: State::default(), server_now: now() });
+        self.send(Msg::Snapshot {
+            state: State::default(),
+            server_now: now(),
+        });
         self.file(asks);
         self.show();
     }
@@ -225,7 +232,14 @@ impl Desk {
             .collect();
         for id in fetched.into_iter().filter(|_| self.answers) {
             if let Some(detail) = self.details.get(&id).cloned() {
-                effects.extend(update(&mut self.model, self.at, Msg::Detail { id, detail: Ok(detail) }));
+                effects.extend(update(
+                    &mut self.model,
+                    self.at,
+                    Msg::Detail {
+                        id,
+                        detail: Ok(detail),
+                    },
+                ));
             }
         }
         self.effects.extend(effects.iter().cloned());
@@ -233,13 +247,24 @@ impl Desk {
     }
 
     pub(super) fn online(&mut self) {
-        let me = Me { name: name("user:ada"), roles: vec![Role::Admin], tenant: Tenant::local() };
-        self.send(Msg::Link(Link::Online { server: "unix".into(), me, epoch: "e1".into() }));
+        let me = Me {
+            name: name("user:ada"),
+            roles: vec![Role::Admin],
+            tenant: Tenant::local(),
+        };
+        self.send(Msg::Link(Link::Online {
+            server: "unix".into(),
+            me,
+            epoch: "e1".into(),
+        }));
     }
 
     pub(super) fn offline(&mut self) {
         let retry_at = self.at + Duration::from_secs(5);
-        self.send(Msg::Link(Link::Offline { why: "connection refused".into(), retry_at }));
+        self.send(Msg::Link(Link::Offline {
+            why: "connection refused".into(),
+            retry_at,
+        }));
     }
 
     pub(super) fn server_now(&self) -> Timestamp {
@@ -247,16 +272,27 @@ impl Desk {
     }
 
     pub(super) fn record(&mut self, events: impl IntoIterator<Item = Event>) {
-        let scope = Scope { tenant: Tenant::local(), owner: None };
+        let scope = Scope {
+            tenant: Tenant::local(),
+            owner: None,
+        };
         let at = self.server_now();
         let events = events
             .into_iter()
             .map(|event| {
                 self.seq += 1;
-                Recorded { seq: self.seq, at, scope: scope.clone(), event: Arc::new(event) }
+                Recorded {
+                    seq: self.seq,
+                    at,
+                    scope: scope.clone(),
+                    event: Arc::new(event),
+                }
             })
             .collect();
-        self.send(Msg::Recorded { events, server_now: at });
+        self.send(Msg::Recorded {
+            events,
+            server_now: at,
+        });
     }
 
     pub(super) fn know(&mut self, ask: &Ask) {
@@ -279,7 +315,9 @@ impl Desk {
     pub(super) fn draw(&mut self) {
         let (model, at) = (&self.model, self.at);
         let mut drawn = None;
-        self.terminal.draw(|frame| drawn = Some(view(model, at, frame))).unwrap();
+        self.terminal
+            .draw(|frame| drawn = Some(view(model, at, frame)))
+            .unwrap();
         self.drawn = drawn.unwrap();
         self.send(Msg::Drawn(self.drawn.clone()));
     }
@@ -336,7 +374,11 @@ impl Desk {
     }
 
     pub(super) fn notice(&self) -> String {
-        self.model.notice.as_ref().map(|notice| notice.words.clone()).unwrap_or_default()
+        self.model
+            .notice
+            .as_ref()
+            .map(|notice| notice.words.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn submits(&self) -> Vec<Submit> {
@@ -358,17 +400,25 @@ pub(super) fn submits(effects: &[Effect]) -> Vec<Submit> {
 pub(super) fn decided(ask: &Ask, verdict: Verdict, by: &str, decision: DecisionId) -> Event {
     let decision = Decision {
         id: decision,
-        decider: Decider { by: name(by), on_behalf_of: None },
+        decider: Decider {
+            by: name(by),
+            on_behalf_of: None,
+        },
         answers: Answers::default(),
         note: Untrusted::default(),
         seen: registry::approval::Seen::Whole,
     };
     match verdict {
-        Verdict::Approve => Event::ApprovalGranted { id: ask.id(), decision },
-        Verdict::Reject => Event::ApprovalRejected { id: ask.id(), decision },
+        Verdict::Approve => Event::ApprovalGranted {
+            id: ask.id(),
+            decision,
+        },
+        Verdict::Reject => Event::ApprovalRejected {
+            id: ask.id(),
+            decision,
+        },
     }
 }
-
 
 pub(super) const FORM: &str = r#"[
   {"name":"cost_centre","kind":"integer"},
@@ -394,7 +444,11 @@ pub(super) fn wire_transfer() -> Ask {
 pub(super) fn full_inbox() -> Vec<Ask> {
     vec![
         wire_transfer(),
-        Ask { waited_s: 720, left_s: Some(6 * 86_400 + 60), ..ask(2, "ok to spend 40 EUR on test data?") },
+        Ask {
+            waited_s: 720,
+            left_s: Some(6 * 86_400 + 60),
+            ..ask(2, "ok to spend 40 EUR on test data?")
+        },
         Ask {
             agent: "logbook",
             form: FORM,

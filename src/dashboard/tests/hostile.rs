@@ -27,7 +27,9 @@ fn hostile() -> Ask {
         agent: HOSTILE,
         tool: Some(HOSTILE),
         prompt: format!("{HOSTILE}\n{HOSTILE}"),
-        args: Some(format!("{{{json}:{json},\"n\":[{json},1,{{{json}:{json}}}]}}")),
+        args: Some(format!(
+            "{{{json}:{json},\"n\":[{json},1,{{{json}:{json}}}]}}"
+        )),
         form,
         source: Source::Goldfive,
         ..ask(1, HOSTILE)
@@ -48,7 +50,9 @@ fn no_field_of_a_card_reaches_the_terminal_as_it_came() {
     for (width, height) in [(120, 60), (80, 24), (40, 10), (200, 90)] {
         let mut desk = Desk::showing(width, height, std::slice::from_ref(&asked));
         check(&desk);
-        for keys in ["enter", "v", "v", "e", "tab", "esc", "n", "ctrl-s", "space", "G", "?", "esc", "A", "x"] {
+        for keys in [
+            "enter", "v", "v", "e", "tab", "esc", "n", "ctrl-s", "space", "G", "?", "esc", "A", "x",
+        ] {
             desk.press(keys);
             check(&desk);
         }
@@ -60,12 +64,25 @@ fn no_field_of_a_card_reaches_the_terminal_as_it_came() {
         desk.send(Msg::Paste(HOSTILE.into()));
         desk.show();
         check(&desk);
-        let attempt = Attempt { by: name("agent:x"), verb: HOSTILE.into(), at: now() };
-        desk.record([Event::AttemptRefused { id: asked.id(), attempt }]);
-        desk.send(Msg::Detail { id: asked.id(), detail: Err(HOSTILE.into()) });
+        let attempt = Attempt {
+            by: name("agent:x"),
+            verb: HOSTILE.into(),
+            at: now(),
+        };
+        desk.record([Event::AttemptRefused {
+            id: asked.id(),
+            attempt,
+        }]);
+        desk.send(Msg::Detail {
+            id: asked.id(),
+            detail: Err(HOSTILE.into()),
+        });
         desk.show();
         check(&desk);
-        desk.send(Msg::Link(Link::Offline { why: HOSTILE.into(), retry_at: desk.at }));
+        desk.send(Msg::Link(Link::Offline {
+            why: HOSTILE.into(),
+            retry_at: desk.at,
+        }));
         desk.show();
         check(&desk);
     }
@@ -78,24 +95,42 @@ fn no_answer_of_a_server_reaches_the_terminal_as_it_came() {
     desk.press("e tab right ctrl-s");
     let sent = submits(&desk.press("x")).remove(0);
     let fields = vec![("f".to_owned(), HOSTILE.to_owned())];
-    let refused = Refused { word: "answers".into(), message: HOSTILE.into(), fields };
+    let refused = Refused {
+        word: "answers".into(),
+        message: HOSTILE.into(),
+        fields,
+    };
     let result = Err(SubmitError::Refused(refused));
-    desk.send(Msg::Decided { decision: sent.decision, result });
+    desk.send(Msg::Decided {
+        decision: sent.decision,
+        result,
+    });
     desk.show();
     check(&desk);
     let decision = DecisionId::parse("d").unwrap();
     desk.record([decided(&asked, Verdict::Approve, "user:grace", decision)]);
     let control = ControlId::parse("c").unwrap();
     let (state, detail) = (DeliveryState::Failed, HOSTILE.into());
-    let delivery = Delivery { control, state, detail, at: now() };
-    desk.record([Event::DeliveryMoved { id: asked.id(), delivery }]);
+    let delivery = Delivery {
+        control,
+        state,
+        detail,
+        at: now(),
+    };
+    desk.record([Event::DeliveryMoved {
+        id: asked.id(),
+        delivery,
+    }]);
     desk.show();
     assert!(desk.screen().contains("sent › failed"), "{}", desk.screen());
     check(&desk);
     desk.press("esc esc");
     desk.record([Event::ApprovalWithdrawn {
         id: asked.id(),
-        why: Why::AnsweredElsewhere { granted: true, detail: HOSTILE.into() },
+        why: Why::AnsweredElsewhere {
+            granted: true,
+            detail: HOSTILE.into(),
+        },
     }]);
     desk.show();
     check(&desk);
@@ -113,13 +148,20 @@ fn wide_and_joined_characters_shift_no_column() {
         "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}",
         "plain",
     ];
-    let asks: Vec<Ask> = titles.iter().zip(1..).map(|(title, n)| ask(n, title)).collect();
+    let asks: Vec<Ask> = titles
+        .iter()
+        .zip(1..)
+        .map(|(title, n)| ask(n, title))
+        .collect();
     for width in [120, 91, 80, 41] {
         let mut desk = Desk::showing(width, 20, &asks);
         for _ in 0..titles.len() {
             let screen = desk.screen();
             let ends: Vec<usize> = screen.lines().skip(1).take(18).map(columns).collect();
-            assert!(ends.iter().all(|end| *end == usize::from(width)), "{width}\n{screen}");
+            assert!(
+                ends.iter().all(|end| *end == usize::from(width)),
+                "{width}\n{screen}"
+            );
             desk.press("j");
         }
     }
@@ -127,8 +169,15 @@ fn wide_and_joined_characters_shift_no_column() {
 
 #[test]
 fn no_size_breaks_any_screen() {
-    let states: [&[&str]; 7] =
-        [&[], &["enter"], &["e"], &["n"], &["?"], &["j", "j", "j", "a"], &["v"]];
+    let states: [&[&str]; 7] = [
+        &[],
+        &["enter"],
+        &["e"],
+        &["n"],
+        &["?"],
+        &["j", "j", "j", "a"],
+        &["v"],
+    ];
     let asks = full_inbox();
     for keys in states {
         let mut desk = Desk::showing(120, 34, &asks);

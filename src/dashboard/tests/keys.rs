@@ -8,20 +8,22 @@ use registry::{
 };
 
 use super::desk::*;
-use crate::dashboard::{
-    Effect, Msg, SubmitError,
-    model::Hand,
-    msg::Refused,
-    words::notice,
-};
+use crate::dashboard::{Effect, Msg, SubmitError, model::Hand, msg::Refused, words::notice};
 
 fn decision(text: &str) -> DecisionId {
     DecisionId::parse(text).unwrap()
 }
 
 fn refused(word: &str, message: &str, fields: &[(&str, &str)]) -> Result<(), SubmitError> {
-    let fields = fields.iter().map(|(f, m)| ((*f).to_owned(), (*m).to_owned())).collect();
-    Err(SubmitError::Refused(Refused { word: word.into(), message: message.into(), fields }))
+    let fields = fields
+        .iter()
+        .map(|(f, m)| ((*f).to_owned(), (*m).to_owned()))
+        .collect();
+    Err(SubmitError::Refused(Refused {
+        word: word.into(),
+        message: message.into(),
+        fields,
+    }))
 }
 
 #[test]
@@ -31,13 +33,20 @@ fn one_key_decides_what_stands_on_the_screen() {
         let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
         let sent = submits(&desk.press(key));
         assert_eq!(sent.len(), 1);
-        assert_eq!((sent[0].id, sent[0].digest), (asked.id(), asked.approval().digest));
+        assert_eq!(
+            (sent[0].id, sent[0].digest),
+            (asked.id(), asked.approval().digest)
+        );
         assert_eq!((sent[0].verdict, sent[0].seen), (verdict, Seen::Whole));
         assert_eq!(sent[0].decision.as_str(), "tui-0000000000000007-1");
-        assert!(desk.screen().contains("sent, waiting for the server"), "{}", desk.screen());
+        assert!(
+            desk.screen().contains("sent, waiting for the server"),
+            "{}",
+            desk.screen()
+        );
         // Not twice.
         assert_eq!(submits(&desk.press(key)), []);
-        assert_eq!(desk.notice(), "");
+        assert_eq!(desk.notice(), notice::UNDER_WAY);
     }
 }
 
@@ -45,7 +54,10 @@ fn one_key_decides_what_stands_on_the_screen() {
 fn a_new_card_takes_no_decision_key_for_250_ms() {
     let mut desk = Desk::new(120, 34);
     desk.online();
-    desk.send(Msg::Snapshot { state: State::default(), server_now: now() });
+    desk.send(Msg::Snapshot {
+        state: State::default(),
+        server_now: now(),
+    });
     desk.file(&[ask(1, "Deploy")]);
     assert_eq!(submits(&desk.hit("a")), [], "never drawn");
     assert_eq!(desk.notice(), notice::SETTLING);
@@ -61,11 +73,22 @@ fn a_new_card_takes_no_decision_key_for_250_ms() {
 fn a_changed_card_takes_no_decision_key_for_250_ms() {
     let asked = ask(1, "Deploy");
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
-    let attempt = Attempt { by: name("agent:x"), verb: "approve".into(), at: ago(120) };
-    desk.record([Event::AttemptRefused { id: asked.id(), attempt }]);
+    let attempt = Attempt {
+        by: name("agent:x"),
+        verb: "approve".into(),
+        at: ago(120),
+    };
+    desk.record([Event::AttemptRefused {
+        id: asked.id(),
+        attempt,
+    }]);
     assert_eq!(submits(&desk.hit("a")), []);
     desk.draw();
-    assert!(desk.screen().contains("agent:x tried to approve 2m ago"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("agent:x tried to approve 2m ago"),
+        "{}",
+        desk.screen()
+    );
     assert_eq!(submits(&desk.hit("a")), []);
     desk.wait(250);
     assert_eq!(submits(&desk.hit("a")).len(), 1);
@@ -81,9 +104,13 @@ fn a_moving_list_never_moves_the_card() {
     desk.show();
     assert_eq!(desk.drawn.card.as_ref().unwrap().face.id, open);
     assert_eq!(desk.model.order.len(), 5);
-    assert_eq!(desk.model.order[0], asks[4].id(), "what ends soon comes first");
+    assert_eq!(
+        desk.model.order[0],
+        asks[4].id(),
+        "what ends soon comes first"
+    );
     assert_eq!(desk.model.selected, Some(open));
-    let sent = submits(&desk.press("x e 4 2 ctrl-s x"));
+    let sent = submits(&desk.press("x 4 2 ctrl-s"));
     assert_eq!(sent.iter().map(|s| s.id).collect::<Vec<_>>(), [open]);
 }
 
@@ -101,11 +128,18 @@ fn pasted_text_never_decides() {
 
 #[test]
 fn high_risk_asks_once_more_and_the_cursor_is_on_no() {
-    let risky = crate::dashboard::tests::desk::Ask { risk: Risk::High, ..ask(1, "Drop the table") };
+    let risky = crate::dashboard::tests::desk::Ask {
+        risk: Risk::High,
+        ..ask(1, "Drop the table")
+    };
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&risky));
     assert_eq!(submits(&desk.press("a")), []);
     assert!(desk.screen().contains("▌ no (n)"), "{}", desk.screen());
-    assert_eq!(submits(&desk.press("enter a")), [], "enter is no; a asks again");
+    assert_eq!(
+        submits(&desk.press("enter a")),
+        [],
+        "enter is no; a asks again"
+    );
     assert_eq!(submits(&desk.press("n a")), []);
     // A hand that is too quick meets the dialog before it has stood there.
     desk.press("n");
@@ -141,10 +175,16 @@ fn offline_sends_nothing_and_keeps_what_was_typed() {
             event: std::sync::Arc::new(event),
         });
     }
-    desk.send(Msg::Snapshot { state, server_now: desk.server_now() });
+    desk.send(Msg::Snapshot {
+        state,
+        server_now: desk.server_now(),
+    });
     desk.show();
     let sent = submits(&desk.press("x"));
-    assert_eq!(sent[0].answers, [("cost_centre".to_owned(), "4711".to_owned())].into());
+    assert_eq!(
+        sent[0].answers,
+        [("cost_centre".to_owned(), "4711".to_owned())].into()
+    );
 }
 
 #[test]
@@ -156,10 +196,17 @@ fn a_lost_answer_is_sent_again_under_the_same_decision_id() {
     assert_eq!(submits(&desk.press("a")), []);
     desk.online();
     desk.show();
-    assert!(desk.screen().contains("a sends it again"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("a sends it again"),
+        "{}",
+        desk.screen()
+    );
     assert_eq!(submits(&desk.press("a")), [first.clone()]);
     let lost = Err(SubmitError::NotSent("timeout".into()));
-    desk.send(Msg::Decided { decision: first.decision.clone(), result: lost });
+    desk.send(Msg::Decided {
+        decision: first.decision.clone(),
+        result: lost,
+    });
     desk.show();
     // The other verdict is another decision.
     assert_ne!(submits(&desk.press("x"))[0].decision, first.decision);
@@ -173,15 +220,30 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
     let open = desk.model.open.unwrap().id;
     let asked = asks.iter().find(|ask| ask.id() == open).unwrap();
     let place = desk.model.order.iter().position(|id| *id == open);
-    desk.record([decided(asked, Verdict::Approve, "user:grace", decision("g-1"))]);
+    desk.record([decided(
+        asked,
+        Verdict::Approve,
+        "user:grace",
+        decision("g-1"),
+    )]);
     desk.show();
     assert_eq!(desk.model.open.unwrap().id, open);
     assert_eq!(desk.model.order.iter().position(|id| *id == open), place);
-    assert!(desk.screen().contains("✓ granted by user:grace at"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("✓ granted by user:grace at"),
+        "{}",
+        desk.screen()
+    );
     assert_eq!(submits(&desk.press("a")), []);
     desk.press("a");
-    let words = { desk.hit("x"); desk.notice() };
-    assert!(words.starts_with("already granted by user:grace at 14:0"), "{words}");
+    let words = {
+        desk.hit("x");
+        desk.notice()
+    };
+    assert!(
+        words.starts_with("already granted by user:grace at 14:0"),
+        "{words}"
+    );
     desk.press("j");
     assert_ne!(desk.model.open.unwrap().id, open);
     assert!(!desk.model.order.contains(&open));
@@ -192,30 +254,52 @@ fn our_own_decision_is_sent_until_its_event_is_back() {
     let asked = ask(1, "Deploy");
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
     let sent = submits(&desk.press("a")).remove(0);
-    desk.send(Msg::Decided { decision: sent.decision.clone(), result: Ok(()) });
+    desk.send(Msg::Decided {
+        decision: sent.decision.clone(),
+        result: Ok(()),
+    });
     desk.show();
     assert!(desk.screen().contains("… sent"), "{}", desk.screen());
     desk.record([decided(&asked, Verdict::Approve, "user:ada", sent.decision)]);
     desk.show();
     let screen = desk.screen();
-    assert!(screen.contains("✓ granted by user:ada") && !screen.contains("… sent"), "{screen}");
+    assert!(
+        screen.contains("✓ granted by user:ada") && !screen.contains("… sent"),
+        "{screen}"
+    );
     desk.press("j");
-    assert!(desk.screen().contains("Nothing waits for you"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("Nothing waits for you"),
+        "{}",
+        desk.screen()
+    );
 }
 
 #[test]
 fn a_refusal_is_said_and_the_card_stays() {
     let rows = [
-        ("already_settled", "already granted by user:grace at 2026-11-30T14:05:01Z"),
+        (
+            "already_settled",
+            "already granted by user:grace at 2026-11-30T14:05:01Z",
+        ),
         ("stale", "the question is not the one you saw"),
-        ("expired", "expired at 2026-11-30T14:05:01Z: nobody decided before the deadline"),
-        ("not_yours", "not yours: an admin of the tenant decides this one"),
+        (
+            "expired",
+            "expired at 2026-11-30T14:05:01Z: nobody decided before the deadline",
+        ),
+        (
+            "not_yours",
+            "not yours: an admin of the tenant decides this one",
+        ),
     ];
     for (word, message) in rows {
         let asked = ask(1, "Deploy");
         let mut desk = Desk::showing(160, 34, std::slice::from_ref(&asked));
         let sent = submits(&desk.press("a")).remove(0);
-        desk.send(Msg::Decided { decision: sent.decision, result: refused(word, message, &[]) });
+        desk.send(Msg::Decided {
+            decision: sent.decision,
+            result: refused(word, message, &[]),
+        });
         desk.show();
         assert!(desk.screen().contains(message), "{}", desk.screen());
         assert_eq!(desk.model.open.unwrap().id, asked.id());
@@ -228,36 +312,66 @@ fn a_reject_that_needs_a_field_jumps_there_and_is_then_completed() {
     let form = r#"[{"name":"amount","kind":"integer","presence":{"defaulted":{"integer":1}}},
         {"name":"reason_code","kind":{"enum":[{"value":"cost"},{"value":"risk"}]}},
         {"name":"note","kind":"text","presence":{"optional":{"text":""}}}]"#;
-    let asked = Ask { form, ..ask(1, "Spend") };
+    let asked = Ask {
+        form,
+        ..ask(1, "Spend")
+    };
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
     desk.press("n");
     desk.type_text("too much");
     desk.press("ctrl-s");
     assert_eq!(submits(&desk.press("x")), []);
     assert_eq!(desk.model.hand, Hand::Field(1));
-    assert!(desk.screen().contains("✗ 'Reason code' needs an answer"), "{}", desk.screen());
-    assert!(desk.screen().contains("send the rejection"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("✗ 'Reason code' needs an answer"),
+        "{}",
+        desk.screen()
+    );
+    assert!(
+        desk.screen().contains("ctrl-s then sends the rejection"),
+        "{}",
+        desk.screen()
+    );
     desk.press("right right");
     let sent = submits(&desk.press("ctrl-s"));
-    assert_eq!((sent[0].verdict, sent[0].note.raw()), (Verdict::Reject, "too much"));
-    assert_eq!(sent[0].answers, [("reason_code".to_owned(), "risk".to_owned())].into());
+    assert_eq!(
+        (sent[0].verdict, sent[0].note.raw()),
+        (Verdict::Reject, "too much")
+    );
+    assert_eq!(
+        sent[0].answers,
+        [("reason_code".to_owned(), "risk".to_owned())].into()
+    );
     // The server may know better: the same, in its words.
     let error = [("amount", "'Amount' must be less than that")];
     let result = refused("answers", "'Amount' must be less than that", &error);
-    desk.send(Msg::Decided { decision: sent[0].decision.clone(), result });
+    desk.send(Msg::Decided {
+        decision: sent[0].decision.clone(),
+        result,
+    });
     desk.show();
     assert_eq!(desk.model.hand, Hand::Field(0));
-    assert!(desk.screen().contains("✗ 'Amount' must be less than that"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("✗ 'Amount' must be less than that"),
+        "{}",
+        desk.screen()
+    );
     desk.type_text("0");
     let again = submits(&desk.press("ctrl-s"));
-    assert_eq!((again[0].verdict, again[0].note.raw()), (Verdict::Reject, "too much"));
+    assert_eq!(
+        (again[0].verdict, again[0].note.raw()),
+        (Verdict::Reject, "too much")
+    );
     assert_eq!(again[0].answers["amount"], "10");
     assert_ne!(again[0].decision, sent[0].decision);
 }
 
 fn long() -> Ask {
     let prompt: Vec<String> = (1..=60).map(|n| format!("line {n}")).collect();
-    Ask { prompt: prompt.join("\n"), ..ask(1, "Read me") }
+    Ask {
+        prompt: prompt.join("\n"),
+        ..ask(1, "Read me")
+    }
 }
 
 #[test]
@@ -265,7 +379,12 @@ fn approve_waits_until_everything_was_seen() {
     let mut desk = Desk::showing(120, 34, &[long()]);
     assert_eq!(submits(&desk.press("a")), []);
     desk.hit("a");
-    assert!(desk.notice().ends_with("unseen: ↓ to read, A to accept unread"), "{}", desk.notice());
+    assert!(
+        desk.notice()
+            .ends_with("unseen: ↓ to read, A to accept unread"),
+        "{}",
+        desk.notice()
+    );
     // Jumping over the middle does not count.
     desk.press("G");
     assert_eq!(submits(&desk.press("a")), []);
@@ -288,7 +407,11 @@ fn unread_is_accepted_with_its_own_key_and_recorded() {
     let mut desk = Desk::showing(120, 34, &[long()]);
     assert_eq!(submits(&desk.press("A"))[0].seen, Seen::Unread);
     let mut desk = Desk::showing(120, 34, &[long()]);
-    assert_eq!(submits(&desk.press("x"))[0].seen, Seen::Unread, "rejecting is not gated");
+    assert_eq!(
+        submits(&desk.press("x"))[0].seen,
+        Seen::Unread,
+        "rejecting is not gated"
+    );
 }
 
 #[test]
@@ -308,11 +431,21 @@ fn what_does_not_match_its_digest_is_not_shown() {
     desk.answers = false;
     desk.settle_in(std::slice::from_ref(&asked));
     assert!(desk.screen().contains("fetching…"), "{}", desk.screen());
-    let forged = Ask { prompt: "Something harmless".into(), ..asked.clone() }.detail();
-    desk.send(Msg::Detail { id: asked.id(), detail: Ok(forged) });
+    let forged = Ask {
+        prompt: "Something harmless".into(),
+        ..asked.clone()
+    }
+    .detail();
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(forged),
+    });
     desk.show();
     let screen = desk.screen();
-    assert!(screen.contains("does not match") && !screen.contains("harmless"), "{screen}");
+    assert!(
+        screen.contains("does not match") && !screen.contains("harmless"),
+        "{screen}"
+    );
     for key in ["a", "A", "x"] {
         assert_eq!(submits(&desk.press(key)), []);
     }
@@ -320,14 +453,21 @@ fn what_does_not_match_its_digest_is_not_shown() {
 
 #[test]
 fn a_foreign_agent_that_is_gone_cannot_be_answered() {
-    let asked = Ask { source: Source::Goldfive, ..ask(1, "Go on?") };
+    let asked = Ask {
+        source: Source::Goldfive,
+        ..ask(1, "Go on?")
+    };
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
     desk.record([Event::PresenceChanged {
         run: asked.run(),
         presence: Presence::Away { since: ago(180) },
     }]);
     desk.show();
-    assert!(desk.screen().contains("☠ agent away 3m"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("☠ agent away 3m"),
+        "{}",
+        desk.screen()
+    );
     desk.hit("a");
     assert_eq!(desk.notice(), notice::UNREACHABLE);
     assert_eq!(desk.submits(), []);
@@ -336,9 +476,12 @@ fn a_foreign_agent_that_is_gone_cannot_be_answered() {
 #[test]
 fn a_waiter_that_gave_up_is_said() {
     let asked = ask(1, "Go on?");
-    let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+    let mut desk = Desk::showing(160, 34, std::slice::from_ref(&asked));
     let wait = WaitId::parse("w1").unwrap();
-    desk.record([Event::WaitTimedOut { id: asked.id(), wait: wait.clone() }]);
+    desk.record([Event::WaitTimedOut {
+        id: asked.id(),
+        wait: wait.clone(),
+    }]);
     desk.wait(180_000);
     desk.show();
     let said = "1 waiter gave up 3m ago: the agent went on; an answer still counts";
@@ -374,7 +517,10 @@ fn nothing_is_drawn_while_no_shown_value_changes() {
     assert!(due > desk.at);
     desk.wait(1);
     assert!(!desk.model.is_dirty());
-    let said = Event::Said { run: full_inbox()[0].run(), text: "busy".into() };
+    let said = Event::Said {
+        run: full_inbox()[0].run(),
+        text: "busy".into(),
+    };
     desk.record([said]);
     assert!(!desk.model.is_dirty());
     desk.at = due;
@@ -395,7 +541,10 @@ fn the_help_shows_the_keys_that_hold() {
     assert!(desk.screen().contains("p approve"), "{}", desk.screen());
     desk.press("?");
     let screen = desk.screen();
-    assert!(screen.contains("p ") && screen.contains("approve, once the whole card was seen"), "{screen}");
+    assert!(
+        screen.contains("p ") && screen.contains("approve, once the whole card was seen"),
+        "{screen}"
+    );
     desk.press("esc");
     assert!(!desk.screen().contains("HERE, IN"));
 }
@@ -405,7 +554,19 @@ fn the_bell_rings_once_for_a_crowd() {
     let mut desk = Desk::showing(120, 34, &[]);
     desk.effects.clear();
     desk.file(&[ask(1, "One")]);
-    desk.file(&[Ask { risk: Risk::High, ..ask(2, "Two") }]);
-    assert_eq!(desk.effects.iter().filter(|effect| **effect == Effect::Bell).count(), 1);
-    assert!(desk.effects.contains(&Effect::Title("(2) pilothouse prod-eu".into())));
+    desk.file(&[Ask {
+        risk: Risk::High,
+        ..ask(2, "Two")
+    }]);
+    assert_eq!(
+        desk.effects
+            .iter()
+            .filter(|effect| **effect == Effect::Bell)
+            .count(),
+        1
+    );
+    assert!(
+        desk.effects
+            .contains(&Effect::Title("(2) pilothouse prod-eu".into()))
+    );
 }

@@ -36,6 +36,8 @@ impl Scene<'_> {
             _ => String::new(),
         };
         let sign = model.signs().offline;
-        Some(format!(" {sign} OFFLINE {since} s · {next}{seen} · decisions are not sent{why}"))
+        Some(format!(
+            " {sign} OFFLINE {since} s · {next}{seen} · decisions are not sent{why}"
+        ))
     }
 }

@@ -31,7 +31,9 @@ struct Sheet {
 
 impl Sheet {
     fn rows(&self) -> impl Iterator<Item = (&Page, &Row)> {
-        self.pages.iter().flat_map(|page| page.rows.iter().map(move |row| (&**page, row)))
+        self.pages
+            .iter()
+            .flat_map(|page| page.rows.iter().map(move |row| (&**page, row)))
     }
 
     fn count(&self) -> usize {
@@ -40,8 +42,14 @@ impl Sheet {
 
     /// The rows of the field that is being filled in.
     fn field(&self, field: usize) -> Option<(usize, usize)> {
-        let of_field = |(_, (page, row)): &(usize, (&Page, &Row))| page.lines[row.line].field == Some(field);
-        let rows: Vec<usize> = self.rows().enumerate().filter(of_field).map(|(at, _)| at).collect();
+        let of_field =
+            |(_, (page, row)): &(usize, (&Page, &Row))| page.lines[row.line].field == Some(field);
+        let rows: Vec<usize> = self
+            .rows()
+            .enumerate()
+            .filter(of_field)
+            .map(|(at, _)| at)
+            .collect();
         Some((*rows.first()?, *rows.last()?))
     }
 }
@@ -53,7 +61,10 @@ impl Scene<'_> {
             return None;
         };
         let bar = self.bar(pen, open, stands, usize::from(area.width.saturating_sub(4)));
-        let bar_rows = u16::try_from(bar.rows.len()).unwrap_or(1).min(area.height / 3).max(1);
+        let bar_rows = u16::try_from(bar.rows.len())
+            .unwrap_or(1)
+            .min(area.height / 3)
+            .max(1);
         let height = area.height.saturating_sub(3 + bar_rows);
         let text = Rect {
             x: area.x + 2,
@@ -75,7 +86,11 @@ impl Scene<'_> {
         let rule = area.bottom().saturating_sub(2 + bar_rows);
         let filled = self.model.settling(self.at);
         pen.rule(area, rule, self.frame_role(), filled);
-        for (row, y) in bar.rows.iter().zip(rule + 1..area.bottom().saturating_sub(1)) {
+        for (row, y) in bar
+            .rows
+            .iter()
+            .zip(rule + 1..area.bottom().saturating_sub(1))
+        {
             pen.row(text_row(text, y), y, &bar, row);
         }
         Some(drawn)
@@ -149,15 +164,24 @@ impl Scene<'_> {
             Some(Slot::Here(card)) if card.matches => card,
             other => {
                 let lines = self.unreadable(pen, stands.approval(), other);
-                return Sheet { pages: vec![top, Arc::new(Page::lay(lines, width))] };
+                return Sheet {
+                    pages: vec![top, Arc::new(Page::lay(lines, width))],
+                };
             }
         };
         let empty = Draft::default();
         let draft = self.model.draft_of(open.id).unwrap_or(&empty);
-        let paper = Paper { signs: pen.signs, width, hand: self.model.hand, raw: open.raw };
+        let paper = Paper {
+            signs: pen.signs,
+            width,
+            hand: self.model.hand,
+            raw: open.raw,
+        };
         let form = form::lines(&paper, card, draft);
         let middle = card.text(open.raw).lay(width);
-        Sheet { pages: vec![top, middle, Arc::new(Page::lay(form, width))] }
+        Sheet {
+            pages: vec![top, middle, Arc::new(Page::lay(form, width))],
+        }
     }
 
     /// Which rows are on the screen: as the operator scrolled, but never without the field that has the cursor.
@@ -192,11 +216,23 @@ impl Scene<'_> {
             known.add(counted.clone());
         }
         let unseen = |known: &Ranges| {
-            sheet.rows().filter(|(_, row)| !known.covers(&row.counted)).count()
+            sheet
+                .rows()
+                .filter(|(_, row)| !known.covers(&row.counted))
+                .count()
         };
-        let whole = self.model.card(face.id).is_some_and(|card| self.model.is_seen(face.id, face.digest, card));
+        let whole = self
+            .model
+            .card(face.id)
+            .is_some_and(|card| self.model.is_seen(face.id, face.digest, card));
         let unseen_rows = if whole { 0 } else { unseen(&known) };
-        CardDrawn { face, rows, raw: open.raw, seen, unseen_rows }
+        CardDrawn {
+            face,
+            rows,
+            raw: open.raw,
+            seen,
+            unseen_rows,
+        }
     }
 
     // === What is known around the text ===
@@ -235,7 +271,10 @@ impl Scene<'_> {
     fn meanwhile(&self, pending: &Pending) -> Vec<Line> {
         let mut lines = Vec::new();
         if let Some(passed) = pending.passed_at {
-            let words = format!("its deadline passed {} ago; an answer still counts", self.age(passed));
+            let words = format!(
+                "its deadline passed {} ago; an answer still counts",
+                self.age(passed)
+            );
             lines.push(Line::of(Role::Warn, words));
         }
         if let Some(last) = pending.timed_out.last() {
@@ -248,7 +287,11 @@ impl Scene<'_> {
         }
         for attempt in pending.attempts.iter().rev().take(3) {
             let verb = registry::Untrusted::new(attempt.verb.as_str()).line();
-            let words = format!("{} tried to {verb} {} ago", attempt.by, self.age(attempt.at));
+            let words = format!(
+                "{} tried to {verb} {} ago",
+                attempt.by,
+                self.age(attempt.at)
+            );
             lines.push(Line::of(Role::Warn, words));
         }
         if pending.attempts.len() > 3 {
@@ -267,15 +310,23 @@ impl Scene<'_> {
                     format!("{} does not match", pen.signs.beware),
                 ));
                 lines.push(Line::of(Role::Text, notice::MISMATCH));
-                lines.push(Line::of(Role::Muted, format!("expected sha {}", approval.digest.short())));
+                lines.push(Line::of(
+                    Role::Muted,
+                    format!("expected sha {}", approval.digest.short()),
+                ));
             }
             Some(Slot::Failed(why)) => {
                 let key = self.key(Context::Card, Action::RetryNow);
-                lines.push(Line::of(Role::Danger, format!("{} could not be fetched", pen.signs.beware)));
+                lines.push(Line::of(
+                    Role::Danger,
+                    format!("{} could not be fetched", pen.signs.beware),
+                ));
                 lines.push(Line::of(Role::Text, why.as_str()));
                 lines.push(Line::of(Role::Muted, format!("{key} tries again")));
             }
-            Some(Slot::Fetching) | None => lines.push(Line::of(Role::Muted, pen.spelled("fetching…"))),
+            Some(Slot::Fetching) | None => {
+                lines.push(Line::of(Role::Muted, pen.spelled("fetching…")))
+            }
         }
         lines
     }
@@ -283,13 +334,10 @@ impl Scene<'_> {
     // === The pinned rows ===
 
     fn bar(&self, pen: &Pen<'_, '_>, open: Open, stands: Stands<'_>, width: usize) -> Page {
-        let mut lines = match stands {
+        let lines = match stands {
             Stands::Ended(settled) => outcome(pen, settled),
             Stands::Waits(pending) => self.standing(pen, open, pending),
         };
-        if let Some(Hand::Field(_) | Hand::Note) = Some(self.model.hand) {
-            lines.truncate(1);
-        }
         Page::lay(lines, width)
     }
 
@@ -318,7 +366,10 @@ impl Scene<'_> {
             }
         }
         if let Some(why) = self.model.refused.get(&open.id) {
-            lines.push(Line::of(Role::Danger, format!("{} not taken: {why}", pen.signs.rejected)));
+            lines.push(Line::of(
+                Role::Danger,
+                format!("{} not taken: {why}", pen.signs.rejected),
+            ));
         }
         if self.model.is_unreachable(&pending.approval) {
             let words = format!("{} {}", pen.signs.away, notice::UNREACHABLE);
@@ -330,31 +381,54 @@ impl Scene<'_> {
     }
 
     fn actions(&self, open: Open) -> Line {
-        let has_form = self.model.card(open.id).is_some_and(|card| !card.form.is_empty());
+        let has_form = self
+            .model
+            .card(open.id)
+            .is_some_and(|card| !card.form.is_empty());
         let mut actions = vec![(Action::Approve, "approve"), (Action::Reject, "reject")];
         if has_form {
             actions.push((Action::EditForm, "edit form"));
         }
-        actions.extend([(Action::EditNote, "note"), (Action::CopyId, "copy id"), (Action::ShowRaw, "raw")]);
+        actions.extend([
+            (Action::EditNote, "note"),
+            (Action::CopyId, "copy"),
+            (Action::ShowRaw, "raw"),
+        ]);
         let mut parts = Vec::new();
         for (action, word) in actions {
             parts.push(Part::new(Role::Hint, self.key(Context::Card, action)));
             parts.push(Part::new(Role::Text, format!(" {word}   ")));
         }
-        Line { parts, ..Line::default() }
+        Line {
+            parts,
+            ..Line::default()
+        }
     }
 }
 
 fn text_row(text: Rect, y: u16) -> Rect {
-    Rect { y, height: 1, ..text }
+    Rect {
+        y,
+        height: 1,
+        ..text
+    }
 }
 
 /// How it ended, how far the answer came, and what came of it: three facts.
 fn outcome(pen: &Pen<'_, '_>, settled: &Settled) -> Vec<Line> {
     let sign = words::ended_sign(pen.signs, &settled.outcome);
-    let mut lines = vec![Line::of(Role::Strong, format!("{sign} {}", words::ended(settled)))];
-    if let Some(decision) = settled.decision().filter(|decision| !decision.note.is_empty()) {
-        lines.push(Line::of(Role::Muted, format!("note: {}", decision.note.line())));
+    let mut lines = vec![Line::of(
+        Role::Strong,
+        format!("{sign} {}", words::ended(settled)),
+    )];
+    if let Some(decision) = settled
+        .decision()
+        .filter(|decision| !decision.note.is_empty())
+    {
+        lines.push(Line::of(
+            Role::Muted,
+            format!("note: {}", decision.note.line()),
+        ));
     }
     if let Some(delivery) = &settled.delivery {
         lines.push(delivered(pen, delivery));
@@ -365,7 +439,11 @@ fn outcome(pen: &Pen<'_, '_>, settled: &Settled) -> Vec<Line> {
             AppliedResult::Skipped => Role::Muted,
             AppliedResult::Failed => Role::Danger,
         };
-        let words = format!("applied: {} {}", applied.result.word(), applied.detail.line());
+        let words = format!(
+            "applied: {} {}",
+            applied.result.word(),
+            applied.detail.line()
+        );
         lines.push(Line::of(role, words));
     }
     lines
@@ -380,5 +458,8 @@ fn delivered(pen: &Pen<'_, '_>, delivery: &Delivery) -> Line {
         DeliveryState::Failed => (Role::Danger, format!("sent {then} failed")),
     };
     let detail = delivery.detail.line();
-    Line::of(role, format!("delivery: {so_far} {} {detail}", words::clock(delivery.at)))
+    Line::of(
+        role,
+        format!("delivery: {so_far} {} {detail}", words::clock(delivery.at)),
+    )
 }

@@ -71,41 +71,61 @@ impl Scene<'_> {
             .collect();
         let kept: usize = last.iter().map(|(key, word)| hint_columns(key, word)).sum();
         let room = Rect {
-            width: row.width.saturating_sub(u16::try_from(kept).unwrap_or(u16::MAX)),
+            width: row
+                .width
+                .saturating_sub(u16::try_from(kept + 1).unwrap_or(u16::MAX)),
             ..row
         };
         let mut x = match &self.model.notice {
             Some(notice) => {
                 let role = if notice.bad { Role::Warn } else { Role::Strong };
-                let sign = if notice.bad { pen.signs.beware } else { pen.signs.dot };
+                let sign = if notice.bad {
+                    pen.signs.beware
+                } else {
+                    pen.signs.dot
+                };
                 let words = pen.spelled(&format!(" {sign} {}", notice.words));
                 let words = cut(&words, usize::from(room.width), pen.signs.more);
-                pen.put(room, row.x, row.y, role, &words)
+                pen.put(room, row.x, row.y, role, &words) + 2
             }
             None => self.hints(pen, room, context),
         };
         for (key, word) in &last {
-            x = pen.pieces(row, x, row.y, &[(Role::Hint, key), (Role::Muted, &format!(" {word}  "))]);
+            x = pen.pieces(
+                row,
+                x,
+                row.y,
+                &[(Role::Hint, key), (Role::Muted, &format!(" {word}  "))],
+            );
         }
     }
 
     fn hints(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
         let mut x = room.x + 1;
-        for (action, word) in hints(context) {
+        let nothing = self.model.order.is_empty() && context == Context::Inbox;
+        for (action, word) in hints(context).iter().filter(|_| !nothing) {
             let word = self.word(*action, word);
             let key = self.key(context, *action);
             let width = u16::try_from(hint_columns(&key, &word)).unwrap_or(u16::MAX);
             if x.saturating_add(width) > room.right() {
                 break;
             }
-            x = pen.pieces(room, x, room.y, &[(Role::Hint, &key), (Role::Muted, &format!(" {word}  "))]);
+            x = pen.pieces(
+                room,
+                x,
+                room.y,
+                &[(Role::Hint, &key), (Role::Muted, &format!(" {word}  "))],
+            );
         }
         x
     }
 
     /// In a form that stood in the way of a decision, the key that keeps the text also sends it.
     fn word(&self, action: Action, word: &str) -> String {
-        let draft = self.model.open.and_then(|open| self.model.draft_of(open.id));
+        let draft = self
+            .model
+            .open
+            .and_then(|open| self.model.draft_of(open.id));
         let intent = draft.and_then(|draft| draft.intent);
         match (action, self.model.hand, intent) {
             (Action::Submit, Hand::Field(_), Some(intent)) => {

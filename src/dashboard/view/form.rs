@@ -38,14 +38,32 @@ pub(super) fn lines(paper: &Paper, card: &Card, draft: &Draft) -> Vec<Line> {
     }
     lines.push(Line::of(Role::Text, ""));
     lines.push(Line::of(Role::Active, "YOUR ANSWER"));
-    let labels = card.form.fields().iter().map(|field| columns(field.label.line().as_str()));
-    let label = labels.chain(note.then_some(4)).max().unwrap_or(0).min(LABEL_COLUMNS);
+    let labels = card
+        .form
+        .fields()
+        .iter()
+        .map(|field| columns(field.label.line().as_str()));
+    let label = labels
+        .chain(note.then_some(4))
+        .max()
+        .unwrap_or(0)
+        .min(LABEL_COLUMNS);
     let label = label.min(paper.width / 3);
     let texts = card.text(paper.raw).fields();
-    for (at, ((field, typed), text)) in
-        card.form.fields().iter().zip(&draft.fields).zip(texts).enumerate()
+    for (at, ((field, typed), text)) in card
+        .form
+        .fields()
+        .iter()
+        .zip(&draft.fields)
+        .zip(texts)
+        .enumerate()
     {
-        let mut row = FieldRows { paper, label, at, lines: &mut lines };
+        let mut row = FieldRows {
+            paper,
+            label,
+            at,
+            lines: &mut lines,
+        };
         row.field(field, typed, text, draft.errors.get(&field.name));
     }
     if note {
@@ -62,7 +80,13 @@ struct FieldRows<'a> {
 }
 
 impl FieldRows<'_> {
-    fn field(&mut self, field: &Field, typed: &FieldDraft, text: &FieldText, error: Option<&String>) {
+    fn field(
+        &mut self,
+        field: &Field,
+        typed: &FieldDraft,
+        text: &FieldText,
+        error: Option<&String>,
+    ) {
         let has_cursor = self.paper.hand == Hand::Field(self.at);
         let before = self.lines.len();
         let (mut head, label) = self.head(field, has_cursor, text.label.clone());
@@ -80,7 +104,10 @@ impl FieldRows<'_> {
                 }
             }
             Editor::Choice { values, taken } => {
-                let text = FieldText { label, ..text.clone() };
+                let text = FieldText {
+                    label,
+                    ..text.clone()
+                };
                 self.choices(head, field, typed, &text, values, *taken);
             }
         }
@@ -107,14 +134,27 @@ impl FieldRows<'_> {
     ) -> (Vec<Part>, Range<usize>) {
         let label = field.label.line();
         let role = if has_cursor { Role::Active } else { Role::Key };
-        let star = if field.presence == Presence::Required { "*" } else { " " };
-        let here = if has_cursor { self.paper.signs.here } else { " " };
+        let star = if field.presence == Presence::Required {
+            "*"
+        } else {
+            " "
+        };
+        let here = if has_cursor {
+            self.paper.signs.here
+        } else {
+            " "
+        };
         let mut parts = vec![Part::new(Role::Active, format!("{here} "))];
         if columns(label.as_str()) > self.label {
             parts.push(Part::new(role, label.as_str()));
             parts.push(Part::new(Role::Warn, format!(" {star}")));
             let after = counted.end..counted.end;
-            self.lines.push(Line { parts, hang: 2, counted, ..Line::default() });
+            self.lines.push(Line {
+                parts,
+                hang: 2,
+                counted,
+                ..Line::default()
+            });
             return (vec![self.blank()], after);
         }
         parts.push(Part::new(role, fit(label.as_str(), self.label, "")));
@@ -137,7 +177,11 @@ impl FieldRows<'_> {
         };
         let choice = |at: usize, label: &str| {
             let chosen = taken == Some(at);
-            let sign = if chosen { self.paper.signs.chosen } else { self.paper.signs.open };
+            let sign = if chosen {
+                self.paper.signs.chosen
+            } else {
+                self.paper.signs.open
+            };
             let role = if chosen { Role::Strong } else { Role::Text };
             Part::new(role, format!("{sign} {label}"))
         };
@@ -149,13 +193,26 @@ impl FieldRows<'_> {
                 head.push(Part::new(Role::Text, "  "));
             }
             head.push(Part::new(Role::Muted, hint));
-            let end = text.options.last().map_or(text.label.end, |range| range.end);
+            let end = text
+                .options
+                .last()
+                .map_or(text.label.end, |range| range.end);
             self.push(head, text.label.start..end);
             return;
         }
-        head.push(Part::new(Role::Muted, if hint.is_empty() { "one of".to_owned() } else { hint }));
-        let rows: Vec<Part> =
-            labels.iter().enumerate().map(|(at, label)| choice(at, label)).collect();
+        head.push(Part::new(
+            Role::Muted,
+            if hint.is_empty() {
+                "one of".to_owned()
+            } else {
+                hint
+            },
+        ));
+        let rows: Vec<Part> = labels
+            .iter()
+            .enumerate()
+            .map(|(at, label)| choice(at, label))
+            .collect();
         self.push(head, text.label.clone());
         for (at, row) in rows.into_iter().enumerate() {
             let counted = text.options.get(at).cloned().unwrap_or(0..0);
@@ -173,25 +230,42 @@ impl FieldRows<'_> {
 
     fn push(&mut self, parts: Vec<Part>, counted: Range<usize>) {
         let hang = self.hang();
-        self.lines.push(Line { parts, hang, counted, ..Line::default() });
+        self.lines.push(Line {
+            parts,
+            hang,
+            counted,
+            ..Line::default()
+        });
     }
 }
 
 fn note_lines(paper: &Paper, label: usize, draft: &Draft, lines: &mut Vec<Line>) {
     let has_cursor = paper.hand == Hand::Note;
-    let (here, role) =
-        if has_cursor { (paper.signs.here, Role::Active) } else { (" ", Role::Key) };
+    let (here, role) = if has_cursor {
+        (paper.signs.here, Role::Active)
+    } else {
+        (" ", Role::Key)
+    };
     let hang = 2 + label + 3;
     let of = registry::limits::NOTE;
     let used = format!("{} of {of} bytes", draft.note().len());
-    for (n, mut parts) in area_lines(&draft.note, hang, has_cursor).into_iter().enumerate() {
+    for (n, mut parts) in area_lines(&draft.note, hang, has_cursor)
+        .into_iter()
+        .enumerate()
+    {
         if n == 0 {
             let head = format!("{here} {}", fit("Note", label + 3, ""));
             parts[0] = Part::new(role, head);
         }
         let right = (n == 0 && has_cursor).then(|| Part::new(Role::Muted, used.clone()));
         let field = has_cursor.then_some(usize::MAX);
-        lines.push(Line { parts, hang: hang + 2, right, field, ..Line::default() });
+        lines.push(Line {
+            parts,
+            hang: hang + 2,
+            right,
+            field,
+            ..Line::default()
+        });
     }
 }
 
@@ -201,7 +275,11 @@ fn hint(field: &Field, typed: &FieldDraft) -> String {
         ref kind => kind.word(),
     };
     let tag = tag(field, typed);
-    if tag.is_empty() { kind.to_owned() } else { format!("{kind} · {tag}") }
+    if tag.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind} · {tag}")
+    }
 }
 
 /// Says where what stands there comes from.
@@ -210,29 +288,45 @@ fn tag(field: &Field, typed: &FieldDraft) -> String {
         (Presence::Required, _) | (Presence::Defaulted(_), true) => String::new(),
         (Presence::Defaulted(_), false) => "default".to_owned(),
         (Presence::Optional(_), true) => "optional".to_owned(),
-        (Presence::Optional(default), false) if default.to_raw().is_empty() => "optional".to_owned(),
+        (Presence::Optional(default), false) if default.to_raw().is_empty() => {
+            "optional".to_owned()
+        }
         (Presence::Optional(_), false) => "optional, default".to_owned(),
     }
 }
 
 /// `[ value     ]`
 fn boxed(value: &str, cursor: Option<usize>) -> Vec<Part> {
-    let role = if cursor.is_some() { Role::Editing } else { Role::Input };
+    let role = if cursor.is_some() {
+        Role::Editing
+    } else {
+        Role::Input
+    };
     let typed = with_cursor(value, cursor, role);
     let used: usize = typed.iter().map(|part| columns(&part.text)).sum();
     let mut parts = vec![Part::new(Role::Muted, "[ ")];
     parts.extend(typed);
-    parts.push(Part::new(role, " ".repeat(BOX_COLUMNS.saturating_sub(used))));
+    parts.push(Part::new(
+        role,
+        " ".repeat(BOX_COLUMNS.saturating_sub(used)),
+    ));
     parts.push(Part::new(Role::Muted, " ]"));
     parts
 }
 
 fn area_lines(area: &TextArea<'static>, hang: usize, has_cursor: bool) -> Vec<Vec<Part>> {
     let cursor = area.cursor();
-    let role = if has_cursor { Role::Editing } else { Role::Input };
+    let role = if has_cursor {
+        Role::Editing
+    } else {
+        Role::Input
+    };
     let row = |(n, line): (usize, &String)| {
         let here = (has_cursor && cursor.0 == n).then_some(cursor.1);
-        let mut parts = vec![Part::new(Role::Text, " ".repeat(hang)), Part::new(Role::Muted, "│ ")];
+        let mut parts = vec![
+            Part::new(Role::Text, " ".repeat(hang)),
+            Part::new(Role::Muted, "│ "),
+        ];
         parts.extend(with_cursor(line, here, role));
         parts
     };
@@ -245,7 +339,10 @@ fn with_cursor(text: &str, cursor: Option<usize>, role: Role) -> Vec<Part> {
     let Some(cursor) = cursor else {
         return vec![Part::new(role, shown(text))];
     };
-    let at = text.char_indices().nth(cursor).map_or(text.len(), |(at, _)| at);
+    let at = text
+        .char_indices()
+        .nth(cursor)
+        .map_or(text.len(), |(at, _)| at);
     let (before, after) = text.split_at(at);
     let under = after.graphemes(true).next().unwrap_or(" ");
     let rest = after.get(under.len()..).unwrap_or_default();

@@ -49,7 +49,9 @@ impl Scene<'_> {
             Link::Online { server, .. } if !server.is_empty() => {
                 format!("{label} · {}", Untrusted::new(server.as_str()).line())
             }
-            Link::Online { .. } | Link::Connecting { .. } | Link::Offline { .. } => label.to_string(),
+            Link::Online { .. } | Link::Connecting { .. } | Link::Offline { .. } => {
+                label.to_string()
+            }
         }
     }
 
@@ -65,7 +67,7 @@ impl Scene<'_> {
         if !self.model.synced {
             return String::new();
         }
-        let waiting = self.model.state.all_pending().count();
+        let waiting = self.model.waiting;
         match self.model.expiring() {
             0 => format!("{waiting} waiting"),
             expiring => format!("{waiting} waiting · {expiring} expiring"),

@@ -1,7 +1,7 @@
 //! The list of what waits. Only the rows that fit are made.
 
 use ratatui::layout::Rect;
-use registry::{ApprovalId, approval::{Settled, Verdict}};
+use registry::{ApprovalId, approval::Settled};
 
 use super::{
     super::{
@@ -12,10 +12,11 @@ use super::{
         theme::Role,
         words,
     },
-    Pen, Scene, pen::Titles,
+    Pen, Scene,
+    pen::Titles,
 };
 
-/// `granted`, the longest word that stands there often.
+/// `tool`, `task`, `form`, `sent`: what waits; how something ended takes more.
 const WORD_COLUMNS: usize = 5;
 const TIME_COLUMNS: usize = 4;
 
@@ -23,8 +24,16 @@ impl Scene<'_> {
     pub(super) fn inbox(&self, pen: &mut Pen<'_, '_>, area: Rect) -> ListDrawn {
         let model = self.model;
         let all = model.order.len();
-        let at = model.order.iter().position(|id| Some(*id) == model.selected).unwrap_or(0);
-        let place = if all == 0 { String::new() } else { format!("{}/{all}", at + 1) };
+        let at = model
+            .order
+            .iter()
+            .position(|id| Some(*id) == model.selected)
+            .unwrap_or(0);
+        let place = if all == 0 {
+            String::new()
+        } else {
+            format!("{}/{all}", at + 1)
+        };
         let active = model.hand == Hand::List && model.front.is_none();
         let role = if active { Role::Active } else { Role::Frame };
         let titles = Titles {
@@ -34,12 +43,20 @@ impl Scene<'_> {
         };
         let inside = pen.frame(area, role, &titles);
         let height = usize::from(inside.height);
-        let top = model.list_top.min(at).max((at + 1).saturating_sub(height)).min(all.saturating_sub(height));
+        let top = model
+            .list_top
+            .min(at)
+            .max((at + 1).saturating_sub(height))
+            .min(all.saturating_sub(height));
         if all == 0 {
             self.nothing(pen, inside);
         }
         for (id, y) in model.order.iter().skip(top).zip(inside.y..inside.bottom()) {
-            let row = Rect { y, height: 1, ..inside };
+            let row = Rect {
+                y,
+                height: 1,
+                ..inside
+            };
             self.list_row(pen, row, *id);
             if !model.is_online() {
                 pen.dim(row);
@@ -48,7 +65,9 @@ impl Scene<'_> {
                 pen.restyle(row, Role::Selected);
             }
         }
-        ListDrawn { rows: Rows { top, height, all } }
+        ListDrawn {
+            rows: Rows { top, height, all },
+        }
     }
 
     fn list_row(&self, pen: &mut Pen<'_, '_>, row: Rect, id: ApprovalId) {
@@ -56,33 +75,47 @@ impl Scene<'_> {
             return;
         };
         let approval = stands.approval();
-        let here = if Some(id) == self.model.selected { pen.signs.here } else { " " };
+        let here = if Some(id) == self.model.selected {
+            pen.signs.here
+        } else {
+            " "
+        };
         let (role, sign, word) = self.row_words(pen, id, stands);
         let (waited, left) = self.times(stands, pen);
         let width = usize::from(row.width);
-        let fixed = 1 + 2 + WORD_COLUMNS + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
+        let word_room = columns(word).max(WORD_COLUMNS);
+        let fixed = 1 + 2 + word_room + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
         let room = width.saturating_sub(fixed);
         let agent_room = (room * 2 / 5).min(28);
         let title_room = room.saturating_sub(agent_room + 1);
         let more = pen.signs.more;
         let title = fit(approval.title.line().as_str(), title_room, more);
         let agent = fit(approval.from.agent.line().as_str(), agent_room, more);
-        let word = format!("{sign} {}", fit(word, WORD_COLUMNS, ""));
+        let word = format!("{sign} {}", fit(word, word_room, ""));
         let soon = self.is_soon(stands);
-        let (old, new) = if soon { (Role::Muted, Role::Warn) } else { (Role::Text, Role::Muted) };
+        let (old, new) = if soon {
+            (Role::Muted, Role::Warn)
+        } else {
+            (Role::Text, Role::Muted)
+        };
         let strong = if soon { Role::Strong } else { Role::Text };
-        pen.pieces(row, row.x, row.y, &[
-            (Role::Active, here),
-            (role, &word),
-            (Role::Text, " "),
-            (strong, &title),
-            (Role::Text, " "),
-            (Role::Muted, &agent),
-            (Role::Text, "  "),
-            (old, &format!("{waited:>TIME_COLUMNS$}")),
-            (Role::Text, " "),
-            (new, &right(&left, TIME_COLUMNS)),
-        ]);
+        pen.pieces(
+            row,
+            row.x,
+            row.y,
+            &[
+                (Role::Active, here),
+                (role, &word),
+                (Role::Text, " "),
+                (strong, &title),
+                (Role::Text, " "),
+                (Role::Muted, &agent),
+                (Role::Text, "  "),
+                (old, &format!("{waited:>TIME_COLUMNS$}")),
+                (Role::Text, " "),
+                (new, &right(&left, TIME_COLUMNS)),
+            ],
+        );
     }
 
     fn row_words(
@@ -93,27 +126,23 @@ impl Scene<'_> {
     ) -> (Role, &'static str, &'static str) {
         match stands {
             Stands::Ended(settled) => {
-                let word = match settled.outcome.word() {
-                    "granted" => "yes",
-                    "rejected" => "no",
-                    "expired" => "late",
-                    _ => "gone",
-                };
-                (Role::Muted, words::ended_sign(pen.signs, &settled.outcome), word)
+                let sign = words::ended_sign(pen.signs, &settled.outcome);
+                (Role::Muted, sign, settled.outcome.word())
             }
             Stands::Waits(pending) => match self.model.sent.get(&id) {
                 Some(sent) if sent.progress == Progress::UnderWay => {
-                    let word = match sent.submit.verdict {
-                        Verdict::Approve | Verdict::Reject => "sent",
-                    };
-                    (Role::Warn, pen.signs.sent, word)
+                    (Role::Warn, pen.signs.sent, "sent")
                 }
                 Some(_) | None if self.model.is_unreachable(&pending.approval) => {
                     (Role::Muted, pen.signs.away, words::kind(&pending.approval))
                 }
                 Some(_) | None => {
                     let sign = words::sign(pen.signs, pending);
-                    let role = if sign == pen.signs.risk { Role::Danger } else { Role::Hint };
+                    let role = if sign == pen.signs.risk {
+                        Role::Danger
+                    } else {
+                        Role::Hint
+                    };
                     (role, sign, words::kind(&pending.approval))
                 }
             },
@@ -146,7 +175,11 @@ impl Scene<'_> {
 
     /// Nothing waits: says how something would, and what was decided lately.
     fn nothing(&self, pen: &mut Pen<'_, '_>, inside: Rect) {
-        let text = Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside };
+        let text = Rect {
+            x: inside.x + 1,
+            width: inside.width.saturating_sub(2),
+            ..inside
+        };
         let mut y = text.y + 1;
         let mut say = |pen: &mut Pen<'_, '_>, role, words: &str| {
             let words = pen.spelled(words);
@@ -157,9 +190,17 @@ impl Scene<'_> {
             say(pen, Role::Muted, "connecting…");
             return;
         }
-        say(pen, Role::Ok, &format!("{} Nothing waits for you.", pen.signs.granted));
+        say(
+            pen,
+            Role::Ok,
+            &format!("{} Nothing waits for you.", pen.signs.granted),
+        );
         say(pen, Role::Text, "");
-        say(pen, Role::Muted, "An agent asks through its client, or try it:");
+        say(
+            pen,
+            Role::Muted,
+            "An agent asks through its client, or try it:",
+        );
         say(pen, Role::Text, "  pilothouse file --title \"Deploy?\"");
         say(pen, Role::Text, "");
         let history = self.model.history();
@@ -178,20 +219,28 @@ impl Scene<'_> {
         let clock = clock.get(..5).unwrap_or_default();
         let sign = words::ended_sign(pen.signs, &settled.outcome);
         let word = fit(settled.outcome.word(), 9, "");
-        let by = settled
-            .decision()
-            .map_or_else(|| "nobody".to_owned(), |decision| format!("by {}", decision.decider.by));
+        let by = settled.decision().map_or_else(
+            || "nobody".to_owned(),
+            |decision| format!("by {}", decision.decider.by),
+        );
         let start = format!("{clock} {sign} {word} ");
         let room = width.saturating_sub(columns(&start));
         let by = cut(&by, room / 2, pen.signs.more);
         let title_room = room.saturating_sub(columns(&by) + 1);
-        let title = fit(settled.approval.title.line().as_str(), title_room, pen.signs.more);
+        let title = fit(
+            settled.approval.title.line().as_str(),
+            title_room,
+            pen.signs.more,
+        );
         format!("{start}{title} {by}")
     }
 
     /// Which key opens; for the panel that has no card.
     pub(super) fn open_hint(&self) -> String {
-        format!("{} opens what is selected", self.key(Context::Inbox, Action::Open))
+        format!(
+            "{} opens what is selected",
+            self.key(Context::Inbox, Action::Open)
+        )
     }
 }
 

@@ -30,7 +30,11 @@ pub fn view(model: &Model, at: Moment, frame: &mut Frame<'_>) -> Drawn {
         size: (area.width, area.height),
         ..Drawn::default()
     };
-    let scene = Scene { model, at, now: model.now(at) };
+    let scene = Scene {
+        model,
+        at,
+        now: model.now(at),
+    };
     let mut pen = Pen::new(frame, model);
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         scene.tiny(&mut pen, area);
@@ -49,14 +53,20 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn tiny(&self, pen: &mut Pen<'_, '_>, area: Rect) {
-        let waiting = self.model.state.all_pending().count();
-        let words = format!("{} · make the window larger", self.waiting(waiting));
+        let words = format!(
+            "{} · make the window larger",
+            self.waiting(self.model.waiting)
+        );
         let words = pen.spelled(&words);
         pen.put(area, area.x, area.y, Role::Strong, &words);
     }
 
     fn waiting(&self, waiting: usize) -> String {
-        let link = if self.model.is_online() { "" } else { "offline · " };
+        let link = if self.model.is_online() {
+            ""
+        } else {
+            "offline · "
+        };
         format!("{link}{waiting} waiting")
     }
 
@@ -92,8 +102,15 @@ impl Scene<'_> {
         if area.width >= WIDE_COLUMNS {
             let left = (area.width * 43 / 100).clamp(40, 64);
             let (list, card) = (
-                Rect { width: left, ..area },
-                Rect { x: area.x + left, width: area.width - left, ..area },
+                Rect {
+                    width: left,
+                    ..area
+                },
+                Rect {
+                    x: area.x + left,
+                    width: area.width - left,
+                    ..area
+                },
             );
             drawn.list = Some(self.inbox(pen, list));
             drawn.card = self.card_panel(pen, card);
@@ -105,12 +122,17 @@ impl Scene<'_> {
     }
 
     fn age(&self, since: Timestamp) -> String {
-        self.now.map(|now| words::span(now.since(since))).unwrap_or_default()
+        self.now
+            .map(|now| words::span(now.since(since)))
+            .unwrap_or_default()
     }
 }
 
 fn take_top(area: &mut Rect) -> Rect {
-    let row = Rect { height: area.height.min(1), ..*area };
+    let row = Rect {
+        height: area.height.min(1),
+        ..*area
+    };
     area.y += row.height;
     area.height -= row.height;
     row
@@ -119,5 +141,9 @@ fn take_top(area: &mut Rect) -> Rect {
 fn take_bottom(area: &mut Rect) -> Rect {
     let height = area.height.min(1);
     area.height -= height;
-    Rect { y: area.y + area.height, height, ..*area }
+    Rect {
+        y: area.y + area.height,
+        height,
+        ..*area
+    }
 }

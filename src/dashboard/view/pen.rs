@@ -1,6 +1,9 @@
 //! Puts text on the frame: clipped, in roles, and in ASCII where the terminal has no more.
 
-use ratatui::{Frame, layout::{Position, Rect}};
+use ratatui::{
+    Frame,
+    layout::{Position, Rect},
+};
 
 use super::super::{
     decide::ascii_key,
@@ -41,8 +44,19 @@ impl<'p, 'f> Pen<'p, 'f> {
         if !self.ascii {
             return words.to_owned();
         }
-        let signs = [(" · ", " - "), ("…", ".."), ("✓", "+"), ("✗", "x"), ("⚠", "!"), ("«", "\""), ("»", "\""), ("│", "|")];
-        signs.iter().fold(ascii_key(words), |words, (sign, ascii)| words.replace(sign, ascii))
+        let signs = [
+            (" · ", " - "),
+            ("…", ".."),
+            ("✓", "+"),
+            ("✗", "x"),
+            ("⚠", "!"),
+            ("«", "\""),
+            ("»", "\""),
+            ("│", "|"),
+        ];
+        signs.iter().fold(ascii_key(words), |words, (sign, ascii)| {
+            words.replace(sign, ascii)
+        })
     }
 
     /// Writes as much of the text as fits between `x` and the right end of `area`. Where it ended.
@@ -59,11 +73,20 @@ impl<'p, 'f> Pen<'p, 'f> {
 
     /// Writes pieces one after the other.
     pub(super) fn pieces(&mut self, area: Rect, x: u16, y: u16, pieces: &[(Role, &str)]) -> u16 {
-        pieces.iter().fold(x, |x, (role, text)| self.put(area, x, y, *role, text))
+        pieces
+            .iter()
+            .fold(x, |x, (role, text)| self.put(area, x, y, *role, text))
     }
 
     /// Writes so that it ends at the right end of `area`, if it fits right of `from`.
-    pub(super) fn put_right(&mut self, area: Rect, from: u16, y: u16, role: Role, text: &str) -> bool {
+    pub(super) fn put_right(
+        &mut self,
+        area: Rect,
+        from: u16,
+        y: u16,
+        role: Role,
+        text: &str,
+    ) -> bool {
         let width = u16::try_from(columns(text)).unwrap_or(u16::MAX);
         let Some(x) = area.right().checked_sub(width).filter(|x| *x >= from) else {
             return false;
@@ -121,7 +144,11 @@ impl<'p, 'f> Pen<'p, 'f> {
     /// Draws a frame with titles in it; returns what is inside.
     pub(super) fn frame(&mut self, area: Rect, role: Role, titles: &Titles<'_>) -> Rect {
         if area.width < 2 || area.height < 2 {
-            return Rect { width: 0, height: 0, ..area };
+            return Rect {
+                width: 0,
+                height: 0,
+                ..area
+            };
         }
         let [top_left, top_right, low_left, low_right, flat, tall, ..] = self.corners();
         let (right, bottom) = (area.right() - 1, area.bottom() - 1);
@@ -134,30 +161,61 @@ impl<'p, 'f> Pen<'p, 'f> {
             self.put(area, right, y, role, tall);
         }
         self.titles(area, titles);
-        Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 }
+        Rect {
+            x: area.x + 1,
+            y: area.y + 1,
+            width: area.width - 2,
+            height: area.height - 2,
+        }
     }
 
     /// What stands at the right is kept; what stands at the left is cut.
     fn titles(&mut self, area: Rect, titles: &Titles<'_>) {
-        let inside = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..area };
+        let inside = Rect {
+            x: area.x + 2,
+            width: area.width.saturating_sub(4),
+            ..area
+        };
         let (role, below) = titles.below_right;
-        let rows = [(area.y, titles.right, Role::Text), (area.bottom() - 1, below, role)];
+        let rows = [
+            (area.y, titles.right, Role::Text),
+            (area.bottom() - 1, below, role),
+        ];
         let mut left_ends = [inside.right(), inside.right()];
         for ((y, words, role), end) in rows.into_iter().zip(&mut left_ends) {
             let words = self.spelled(words);
-            let words = if words.is_empty() { words } else { format!(" {words} ") };
+            let words = if words.is_empty() {
+                words
+            } else {
+                format!(" {words} ")
+            };
             let width = u16::try_from(columns(&words)).unwrap_or(u16::MAX);
             if self.put_right(inside, inside.x, y, role, &words) {
                 *end = inside.right() - width;
             }
         }
-        let room = Rect { width: left_ends[0].saturating_sub(inside.x), ..inside };
+        let room = Rect {
+            width: left_ends[0].saturating_sub(inside.x),
+            ..inside
+        };
         if let [(role, words)] = titles.left {
-            let words = cut(words, usize::from(room.width.saturating_sub(2)), self.signs.more);
-            self.pieces(room, room.x, area.y, &[(*role, " "), (*role, &words), (*role, " ")]);
+            let words = cut(
+                words,
+                usize::from(room.width.saturating_sub(2)),
+                self.signs.more,
+            );
+            self.pieces(
+                room,
+                room.x,
+                area.y,
+                &[(*role, " "), (*role, &words), (*role, " ")],
+            );
         }
         if !titles.below_left.is_empty() {
-            let room = Rect { width: left_ends[1].saturating_sub(inside.x), ..inside };
+            let room = Rect {
+                width: left_ends[1].saturating_sub(inside.x),
+                ..inside
+            };
             let words = format!(" {} ", self.spelled(titles.below_left));
             self.put(room, room.x, area.bottom() - 1, Role::Muted, &words);
         }
@@ -171,7 +229,17 @@ impl<'p, 'f> Pen<'p, 'f> {
         let rest = usize::try_from(width).unwrap_or(0).saturating_sub(full);
         let thick = self.signs.full.repeat(full);
         let thin = flat.repeat(rest);
-        self.pieces(boxed, boxed.x, y, &[(role, left), (Role::Warn, &thick), (role, &thin), (role, right)]);
+        self.pieces(
+            boxed,
+            boxed.x,
+            y,
+            &[
+                (role, left),
+                (Role::Warn, &thick),
+                (role, &thin),
+                (role, right),
+            ],
+        );
     }
 
     /// One row of a page; where the cursor stands in it, if it does.
@@ -189,7 +257,10 @@ impl<'p, 'f> Pen<'p, 'f> {
         let mut cursor = None;
         for (role, text) in page.pieces(row) {
             if role == Role::Cursor {
-                cursor = Some(Position { x: x.min(area.right().saturating_sub(1)), y });
+                cursor = Some(Position {
+                    x: x.min(area.right().saturating_sub(1)),
+                    y,
+                });
             }
             // These roles are ours; the words of others are never respelled.
             x = match role {
