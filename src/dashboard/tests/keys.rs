@@ -201,7 +201,7 @@ fn a_lost_answer_is_sent_again_under_the_same_decision_id() {
         "{}",
         desk.screen()
     );
-    assert_eq!(submits(&desk.press("a")), [first.clone()]);
+    assert_eq!(submits(&desk.press("a")), std::slice::from_ref(&first));
     let lost = Err(SubmitError::NotSent("timeout".into()));
     desk.send(Msg::Decided {
         decision: first.decision.clone(),

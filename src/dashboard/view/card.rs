@@ -262,7 +262,7 @@ impl Scene<'_> {
             facts.push(format!("task {}", approval.subject.task().line()));
         }
         if let Some(owner) = &approval.owner {
-            facts.push(format!("for {owner}"));
+            facts.push(format!("for {}", words::safe(owner)));
         }
         facts.push(words::asks(approval));
         facts.join(" · ")
@@ -289,7 +289,7 @@ impl Scene<'_> {
             let verb = registry::Untrusted::new(attempt.verb.as_str()).line();
             let words = format!(
                 "{} tried to {verb} {} ago",
-                attempt.by,
+                words::safe(&attempt.by),
                 self.age(attempt.at)
             );
             lines.push(Line::of(Role::Warn, words));

@@ -8,6 +8,7 @@ use super::{
         lines::{columns, cut},
         msg::Link,
         theme::Role,
+        words,
     },
     Pen, Scene,
 };
@@ -79,6 +80,6 @@ impl Scene<'_> {
             return String::new();
         };
         let roles: Vec<&str> = me.roles.iter().map(|role| role.word()).collect();
-        format!("{} ({})", me.name, roles.join(", "))
+        format!("{} ({})", words::safe(&me.name), roles.join(", "))
     }
 }

@@ -221,7 +221,7 @@ impl Scene<'_> {
         let word = fit(settled.outcome.word(), 9, "");
         let by = settled.decision().map_or_else(
             || "nobody".to_owned(),
-            |decision| format!("by {}", decision.decider.by),
+            |decision| format!("by {}", words::safe(&decision.decider.by)),
         );
         let start = format!("{clock} {sign} {word} ");
         let room = width.saturating_sub(columns(&start));

@@ -75,7 +75,7 @@ impl Scene<'_> {
         self.header(pen, take_top(&mut rest));
         if let Some(words) = &self.model.setup.banner {
             let row = take_top(&mut rest);
-            pen.across(row, Role::Alarm, &format!(" {words}"));
+            pen.across(row, Role::Alarm, &format!(" {}", words::safe(words)));
         }
         if let Some(words) = self.offline() {
             let row = take_top(&mut rest);
