@@ -379,7 +379,6 @@ impl Client {
         self.work(request, Agent::r#await, wire::awaited).await
     }
 
-<<<<<<< HEAD
     /// How a question stands when it has ended or `held` is over, whichever is first; nothing is recorded.
     ///
     /// # Errors
@@ -389,8 +388,6 @@ impl Client {
         self.work(request, Agent::r#await, wire::awaited).await
     }
 
-=======
->>>>>>> h7
     /// Waits until the question has ended or `patience` is over, also while the server is away; only
     /// a server that was never there is said at once. Never gives [`Awaited::Pending`].
     ///

@@ -154,7 +154,7 @@ fn lay_line(at: usize, line: &Line, width: usize, rows: &mut Vec<Row>) {
 #[must_use]
 pub fn wrap(text: &str, width: usize, hang: usize) -> Vec<Range<usize>> {
     if text.len() <= width && text.is_ascii() {
-        return vec![0..text.len()];
+        return std::iter::once(0..text.len()).collect();
     }
     let mut rows = Vec::new();
     let (mut start, mut used, mut gap) = (0, 0, None);

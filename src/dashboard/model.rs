@@ -72,6 +72,8 @@ pub struct Model {
     pub(super) synced: bool,
     /// What the list shows, in its order.
     pub(super) order: Vec<ApprovalId>,
+    /// How many questions wait, and how many of them end soon.
+    pub(super) waiting: usize,
     pub(super) urgent: usize,
     pub(super) selected: Option<ApprovalId>,
     pub(super) list_top: usize,
@@ -189,6 +191,7 @@ impl Model {
             state: State::default(),
             synced: false,
             order: Vec::new(),
+            waiting: 0,
             urgent: 0,
             selected: None,
             list_top: 0,
@@ -358,6 +361,7 @@ impl Model {
         let before = std::mem::take(&mut self.order);
         self.urgent = urgent.len();
         self.order = urgent.iter().copied().chain(rest).collect();
+        self.waiting = self.order.len();
         self.keep_ended_under_hand(&before);
         self.keep_selection(&before);
     }

@@ -23,7 +23,11 @@ impl Ranges {
         let end = touched
             .last()
             .map_or(new.end, |range| range.end.max(new.end));
+<<<<<<< HEAD
         self.0.splice(first..after, [start..end]);
+=======
+        self.0.splice(first..after, std::iter::once(start..end));
+>>>>>>> h6
         true
     }
 
@@ -45,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[allow(clippy::single_range_in_vec_init)]
+    #[allow(clippy::single_range_in_vec_init, clippy::type_complexity)]
     fn what_was_seen_adds_up_and_nothing_between_is_guessed() {
         let rows: &[(&[Range<usize>], &[Range<usize>])] = &[
             (&[], &[]),

@@ -205,7 +205,7 @@ fn fetch(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
 }
 
 fn title(model: &mut Model) -> Option<Effect> {
-    let waiting = model.state.all_pending().take(1_000).count();
+    let waiting = model.waiting;
     let label = registry::Untrusted::new(model.setup.server_label.as_str()).line();
     let count = if waiting == 0 {
         String::new()
@@ -387,13 +387,19 @@ fn open(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
     if model.open.is_some_and(|open| open.id == id) {
         return Vec::new();
     }
+<<<<<<< HEAD
     model.open = Some(Open {
+=======
+    let left = model.open.replace(Open {
+>>>>>>> h6
         id,
         top: 0,
         raw: false,
     });
     model.selected = Some(id);
-    drop_ended(model);
+    if left.is_some_and(|left| model.state.pending(left.id).is_none()) {
+        drop_ended(model);
+    }
     match model.cards.get(&id) {
         Some(Slot::Here(_) | Slot::Fetching) => Vec::new(),
         Some(Slot::Failed(_)) | None => fetch(model, id),
@@ -519,8 +525,7 @@ fn select(model: &mut Model, by: isize) -> Vec<Effect> {
     if model.is_wide() {
         return open(model, id);
     }
-    if model.open.is_some_and(|open| open.id != id) {
-        model.open = None;
+    if model.open.take_if(|open| open.id != id).is_some() {
         drop_ended(model);
     }
     Vec::new()

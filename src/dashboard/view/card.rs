@@ -262,7 +262,7 @@ impl Scene<'_> {
             facts.push(format!("task {}", approval.subject.task().line()));
         }
         if let Some(owner) = &approval.owner {
-            facts.push(format!("for {owner}"));
+            facts.push(format!("for {}", words::safe(owner)));
         }
         facts.push(words::asks(approval));
         facts.join(" · ")
@@ -289,7 +289,11 @@ impl Scene<'_> {
             let verb = registry::Untrusted::new(attempt.verb.as_str()).line();
             let words = format!(
                 "{} tried to {verb} {} ago",
+<<<<<<< HEAD
                 attempt.by,
+=======
+                words::safe(&attempt.by),
+>>>>>>> h6
                 self.age(attempt.at)
             );
             lines.push(Line::of(Role::Warn, words));
@@ -334,13 +338,10 @@ impl Scene<'_> {
     // === The pinned rows ===
 
     fn bar(&self, pen: &Pen<'_, '_>, open: Open, stands: Stands<'_>, width: usize) -> Page {
-        let mut lines = match stands {
+        let lines = match stands {
             Stands::Ended(settled) => outcome(pen, settled),
             Stands::Waits(pending) => self.standing(pen, open, pending),
         };
-        if let Some(Hand::Field(_) | Hand::Note) = Some(self.model.hand) {
-            lines.truncate(1);
-        }
         Page::lay(lines, width)
     }
 
@@ -394,7 +395,11 @@ impl Scene<'_> {
         }
         actions.extend([
             (Action::EditNote, "note"),
+<<<<<<< HEAD
             (Action::CopyId, "copy id"),
+=======
+            (Action::CopyId, "copy"),
+>>>>>>> h6
             (Action::ShowRaw, "raw"),
         ]);
         let mut parts = Vec::new();

@@ -73,7 +73,11 @@ impl Scene<'_> {
         let room = Rect {
             width: row
                 .width
+<<<<<<< HEAD
                 .saturating_sub(u16::try_from(kept).unwrap_or(u16::MAX)),
+=======
+                .saturating_sub(u16::try_from(kept + 1).unwrap_or(u16::MAX)),
+>>>>>>> h6
             ..row
         };
         let mut x = match &self.model.notice {
@@ -86,7 +90,7 @@ impl Scene<'_> {
                 };
                 let words = pen.spelled(&format!(" {sign} {}", notice.words));
                 let words = cut(&words, usize::from(room.width), pen.signs.more);
-                pen.put(room, row.x, row.y, role, &words)
+                pen.put(room, row.x, row.y, role, &words) + 2
             }
             None => self.hints(pen, room, context),
         };
@@ -102,7 +106,8 @@ impl Scene<'_> {
 
     fn hints(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
         let mut x = room.x + 1;
-        for (action, word) in hints(context) {
+        let nothing = self.model.order.is_empty() && context == Context::Inbox;
+        for (action, word) in hints(context).iter().filter(|_| !nothing) {
             let word = self.word(*action, word);
             let key = self.key(context, *action);
             let width = u16::try_from(hint_columns(&key, &word)).unwrap_or(u16::MAX);

@@ -8,6 +8,7 @@ use super::{
         lines::{columns, cut},
         msg::Link,
         theme::Role,
+        words,
     },
     Pen, Scene,
 };
@@ -67,7 +68,7 @@ impl Scene<'_> {
         if !self.model.synced {
             return String::new();
         }
-        let waiting = self.model.state.all_pending().count();
+        let waiting = self.model.waiting;
         match self.model.expiring() {
             0 => format!("{waiting} waiting"),
             expiring => format!("{waiting} waiting · {expiring} expiring"),
@@ -79,6 +80,6 @@ impl Scene<'_> {
             return String::new();
         };
         let roles: Vec<&str> = me.roles.iter().map(|role| role.word()).collect();
-        format!("{} ({})", me.name, roles.join(", "))
+        format!("{} ({})", words::safe(&me.name), roles.join(", "))
     }
 }

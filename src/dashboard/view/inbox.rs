@@ -1,10 +1,14 @@
 //! The list of what waits. Only the rows that fit are made.
 
 use ratatui::layout::Rect;
+<<<<<<< HEAD
 use registry::{
     ApprovalId,
     approval::{Settled, Verdict},
 };
+=======
+use registry::{ApprovalId, approval::Settled};
+>>>>>>> h6
 
 use super::{
     super::{
@@ -19,7 +23,7 @@ use super::{
     pen::Titles,
 };
 
-/// `granted`, the longest word that stands there often.
+/// `tool`, `task`, `form`, `sent`: what waits; how something ended takes more.
 const WORD_COLUMNS: usize = 5;
 const TIME_COLUMNS: usize = 4;
 
@@ -86,14 +90,15 @@ impl Scene<'_> {
         let (role, sign, word) = self.row_words(pen, id, stands);
         let (waited, left) = self.times(stands, pen);
         let width = usize::from(row.width);
-        let fixed = 1 + 2 + WORD_COLUMNS + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
+        let word_room = columns(word).max(WORD_COLUMNS);
+        let fixed = 1 + 2 + word_room + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
         let room = width.saturating_sub(fixed);
         let agent_room = (room * 2 / 5).min(28);
         let title_room = room.saturating_sub(agent_room + 1);
         let more = pen.signs.more;
         let title = fit(approval.title.line().as_str(), title_room, more);
         let agent = fit(approval.from.agent.line().as_str(), agent_room, more);
-        let word = format!("{sign} {}", fit(word, WORD_COLUMNS, ""));
+        let word = format!("{sign} {}", fit(word, word_room, ""));
         let soon = self.is_soon(stands);
         let (old, new) = if soon {
             (Role::Muted, Role::Warn)
@@ -128,6 +133,7 @@ impl Scene<'_> {
     ) -> (Role, &'static str, &'static str) {
         match stands {
             Stands::Ended(settled) => {
+<<<<<<< HEAD
                 let word = match settled.outcome.word() {
                     "granted" => "yes",
                     "rejected" => "no",
@@ -139,13 +145,14 @@ impl Scene<'_> {
                     words::ended_sign(pen.signs, &settled.outcome),
                     word,
                 )
+=======
+                let sign = words::ended_sign(pen.signs, &settled.outcome);
+                (Role::Muted, sign, settled.outcome.word())
+>>>>>>> h6
             }
             Stands::Waits(pending) => match self.model.sent.get(&id) {
                 Some(sent) if sent.progress == Progress::UnderWay => {
-                    let word = match sent.submit.verdict {
-                        Verdict::Approve | Verdict::Reject => "sent",
-                    };
-                    (Role::Warn, pen.signs.sent, word)
+                    (Role::Warn, pen.signs.sent, "sent")
                 }
                 Some(_) | None if self.model.is_unreachable(&pending.approval) => {
                     (Role::Muted, pen.signs.away, words::kind(&pending.approval))
@@ -235,7 +242,11 @@ impl Scene<'_> {
         let word = fit(settled.outcome.word(), 9, "");
         let by = settled.decision().map_or_else(
             || "nobody".to_owned(),
+<<<<<<< HEAD
             |decision| format!("by {}", decision.decider.by),
+=======
+            |decision| format!("by {}", words::safe(&decision.decider.by)),
+>>>>>>> h6
         );
         let start = format!("{clock} {sign} {word} ");
         let room = width.saturating_sub(columns(&start));

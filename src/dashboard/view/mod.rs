@@ -53,8 +53,10 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn tiny(&self, pen: &mut Pen<'_, '_>, area: Rect) {
-        let waiting = self.model.state.all_pending().count();
-        let words = format!("{} · make the window larger", self.waiting(waiting));
+        let words = format!(
+            "{} · make the window larger",
+            self.waiting(self.model.waiting)
+        );
         let words = pen.spelled(&words);
         pen.put(area, area.x, area.y, Role::Strong, &words);
     }
@@ -73,7 +75,7 @@ impl Scene<'_> {
         self.header(pen, take_top(&mut rest));
         if let Some(words) = &self.model.setup.banner {
             let row = take_top(&mut rest);
-            pen.across(row, Role::Alarm, &format!(" {words}"));
+            pen.across(row, Role::Alarm, &format!(" {}", words::safe(words)));
         }
         if let Some(words) = self.offline() {
             let row = take_top(&mut rest);
