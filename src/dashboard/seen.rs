@@ -23,11 +23,7 @@ impl Ranges {
         let end = touched
             .last()
             .map_or(new.end, |range| range.end.max(new.end));
-<<<<<<< HEAD
-        self.0.splice(first..after, [start..end]);
-=======
         self.0.splice(first..after, std::iter::once(start..end));
->>>>>>> h6
         true
     }
 

@@ -387,11 +387,7 @@ fn open(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
     if model.open.is_some_and(|open| open.id == id) {
         return Vec::new();
     }
-<<<<<<< HEAD
-    model.open = Some(Open {
-=======
     let left = model.open.replace(Open {
->>>>>>> h6
         id,
         top: 0,
         raw: false,

@@ -156,15 +156,12 @@ pub fn clock(at: Timestamp) -> String {
     let text = at.to_string();
     text.split_once('T')
         .map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
-<<<<<<< HEAD
-=======
 }
 
 /// Through the door: a name was checked where it was given, but who knows by whom.
 #[must_use]
 pub fn safe(text: impl std::fmt::Display) -> String {
     Untrusted::new(text.to_string()).line().to_string()
->>>>>>> h6
 }
 
 /// `1 line`, `12 lines`.

@@ -65,11 +65,7 @@ fn no_field_of_a_card_reaches_the_terminal_as_it_came() {
         desk.show();
         check(&desk);
         let attempt = Attempt {
-<<<<<<< HEAD
-            by: name("agent:x"),
-=======
             by: serde_json::from_value(HOSTILE.into()).unwrap(),
->>>>>>> h6
             verb: HOSTILE.into(),
             at: now(),
         };

@@ -201,11 +201,7 @@ fn a_lost_answer_is_sent_again_under_the_same_decision_id() {
         "{}",
         desk.screen()
     );
-<<<<<<< HEAD
-    assert_eq!(submits(&desk.press("a")), [first.clone()]);
-=======
     assert_eq!(submits(&desk.press("a")), std::slice::from_ref(&first));
->>>>>>> h6
     let lost = Err(SubmitError::NotSent("timeout".into()));
     desk.send(Msg::Decided {
         decision: first.decision.clone(),
@@ -332,11 +328,7 @@ fn a_reject_that_needs_a_field_jumps_there_and_is_then_completed() {
         desk.screen()
     );
     assert!(
-<<<<<<< HEAD
-        desk.screen().contains("send the rejection"),
-=======
         desk.screen().contains("ctrl-s then sends the rejection"),
->>>>>>> h6
         "{}",
         desk.screen()
     );

@@ -79,14 +79,10 @@ fn asks() -> Vec<Ask> {
         prompt: lines.join("\n"),
         ..ask(6, "Long")
     });
-<<<<<<< HEAD
-    asks.extend((7..12).map(|n| ask(n, "More")));
-=======
     asks.extend((7..12).map(|n| Ask {
         risk: Risk::High,
         ..ask(n, "More")
     }));
->>>>>>> h6
     asks
 }
 

@@ -289,11 +289,7 @@ impl Scene<'_> {
             let verb = registry::Untrusted::new(attempt.verb.as_str()).line();
             let words = format!(
                 "{} tried to {verb} {} ago",
-<<<<<<< HEAD
-                attempt.by,
-=======
                 words::safe(&attempt.by),
->>>>>>> h6
                 self.age(attempt.at)
             );
             lines.push(Line::of(Role::Warn, words));
@@ -395,11 +391,7 @@ impl Scene<'_> {
         }
         actions.extend([
             (Action::EditNote, "note"),
-<<<<<<< HEAD
-            (Action::CopyId, "copy id"),
-=======
             (Action::CopyId, "copy"),
->>>>>>> h6
             (Action::ShowRaw, "raw"),
         ]);
         let mut parts = Vec::new();

@@ -73,11 +73,7 @@ impl Scene<'_> {
         let room = Rect {
             width: row
                 .width
-<<<<<<< HEAD
-                .saturating_sub(u16::try_from(kept).unwrap_or(u16::MAX)),
-=======
                 .saturating_sub(u16::try_from(kept + 1).unwrap_or(u16::MAX)),
->>>>>>> h6
             ..row
         };
         let mut x = match &self.model.notice {

@@ -1,14 +1,7 @@
 //! The list of what waits. Only the rows that fit are made.
 
 use ratatui::layout::Rect;
-<<<<<<< HEAD
-use registry::{
-    ApprovalId,
-    approval::{Settled, Verdict},
-};
-=======
 use registry::{ApprovalId, approval::Settled};
->>>>>>> h6
 
 use super::{
     super::{
@@ -133,22 +126,8 @@ impl Scene<'_> {
     ) -> (Role, &'static str, &'static str) {
         match stands {
             Stands::Ended(settled) => {
-<<<<<<< HEAD
-                let word = match settled.outcome.word() {
-                    "granted" => "yes",
-                    "rejected" => "no",
-                    "expired" => "late",
-                    _ => "gone",
-                };
-                (
-                    Role::Muted,
-                    words::ended_sign(pen.signs, &settled.outcome),
-                    word,
-                )
-=======
                 let sign = words::ended_sign(pen.signs, &settled.outcome);
                 (Role::Muted, sign, settled.outcome.word())
->>>>>>> h6
             }
             Stands::Waits(pending) => match self.model.sent.get(&id) {
                 Some(sent) if sent.progress == Progress::UnderWay => {
@@ -242,11 +221,7 @@ impl Scene<'_> {
         let word = fit(settled.outcome.word(), 9, "");
         let by = settled.decision().map_or_else(
             || "nobody".to_owned(),
-<<<<<<< HEAD
-            |decision| format!("by {}", decision.decider.by),
-=======
             |decision| format!("by {}", words::safe(&decision.decider.by)),
->>>>>>> h6
         );
         let start = format!("{clock} {sign} {word} ");
         let room = width.saturating_sub(columns(&start));
