@@ -34,6 +34,9 @@ pub(crate) struct Place {
         value_name = "FILE"
     )]
     pub(crate) token_file: Option<PathBuf>,
+    /// What the dashboard calls the server
+    #[arg(long, global = true, env = "PILOTHOUSE_LABEL", value_name = "NAME")]
+    pub(crate) label: Option<String>,
     /// The data directory
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,

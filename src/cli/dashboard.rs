@@ -42,7 +42,11 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
         pipe.try_send(theirs).map_err(std::io::Error::other)?;
         Ok(ours)
     });
-    let code = run(client, "local".into()).await?;
+    let code = run(
+        client,
+        place.label.clone().unwrap_or_else(|| "local".into()),
+    )
+    .await?;
     let open = host.owner.state().all_pending().count();
     host.stop.stop();
     if open > 0 {
@@ -58,7 +62,7 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
 pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
     needs_a_terminal()?;
     let address = place.address()?;
-    let label = address.to_string();
+    let label = place.label.clone().unwrap_or_else(|| address.to_string());
     run(Client::connect(address, place.token()?), label).await
 }
 
