@@ -376,3 +376,7 @@ fn read(message: Result<Option<WatchResponse>, Status>) -> Result<Watched, Lost>
         Err(status) => Err(CallError::of(&status).into()),
     }
 }
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;
