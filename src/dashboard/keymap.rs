@@ -55,7 +55,7 @@ pub struct KeymapError {
     /// Counted from 1.
     pub line: usize,
     /// What is wrong there.
-    pub fault: Fault,
+    pub fault: Box<Fault>,
 }
 
 /// What can be wrong with a keymap. Variants stand in the order they are looked for.
@@ -325,7 +325,7 @@ impl Keymap {
         let complain = |(line, fault)| KeymapError {
             file: name.to_owned(),
             line,
-            fault,
+            fault: Box::new(fault),
         };
         for (context, bound) in read(text).map_err(complain)? {
             let section = self.sections.entry(context).or_default();
@@ -697,6 +697,6 @@ mod tests {
             Keymap::merged("\u{feff}[inbox]\r\n\"p\" = \"aprove\"\r\n", "mine.toml").unwrap_err();
         assert_eq!(error.line, 2);
         let long = Keymap::merged(&"#\n".repeat(5_000_000), "mine.toml").unwrap_err();
-        assert_eq!(long.fault, Fault::TooLong { bytes: 10_000_000 });
+        assert_eq!(*long.fault, Fault::TooLong { bytes: 10_000_000 });
     }
 }

@@ -290,12 +290,10 @@ impl OperatorService for Server {
         let after = match cursor {
             None => None,
             Some((epoch, _)) if epoch != *self.owner.epoch() => {
-                return Err(Status::failed_precondition("DIVERGED: this is another log"));
+                return Err(status(&Refusal::Diverged));
             }
             Some((_, seq)) if seq > self.owner.state().head() => {
-                return Err(Status::failed_precondition(
-                    "DIVERGED: the log ends before that",
-                ));
+                return Err(status(&Refusal::Diverged));
             }
             Some((_, seq)) => Some(seq),
         };

@@ -59,6 +59,7 @@ fn detail(refusal: &Refusal) -> pb::Refusal {
         }
         Refusal::Unauthenticated(_)
         | Refusal::Invalid(_)
+        | Refusal::Diverged
         | Refusal::TooLarge { .. }
         | Refusal::RateLimited
         | Refusal::Busy
@@ -145,6 +146,7 @@ mod tests {
                 limit: 256,
             },
             Refusal::RateLimited,
+            Refusal::Diverged,
             Refusal::Busy,
             Refusal::NotFound("approval"),
             Refusal::NotYours("somebody else decides"),

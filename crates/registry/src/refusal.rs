@@ -62,6 +62,9 @@ pub enum Refusal {
         /// The digest of what stands there.
         now: Digest,
     },
+    /// The reader's cursor is of another log, or beyond this one.
+    #[error("this is not the log that you read before: begin anew")]
+    Diverged,
     /// The key or decision id was used for something else.
     #[error("{0} was used before, for something else")]
     KeyReused(&'static str),
@@ -113,6 +116,7 @@ impl Refusal {
             Self::AlreadySettled { .. } => ("already_settled", 6, 409),
             Self::Expired { .. } => ("expired", 9, 410),
             Self::Stale { .. } => ("stale", 9, 409),
+            Self::Diverged => ("diverged", 9, 409),
             Self::KeyReused(_) => ("key_reused", 6, 409),
             Self::ThreadBusy => ("thread_busy", 9, 409),
             Self::StillPending => ("still_pending", 9, 409),

@@ -3,6 +3,7 @@
 use ratatui::{
     Frame,
     layout::{Position, Rect},
+    style::{Color, Modifier},
 };
 
 use super::super::{
@@ -109,9 +110,9 @@ impl<'p, 'f> Pen<'p, 'f> {
         let style = self.theme.style(role);
         for position in area.positions() {
             if let Some(cell) = self.frame.buffer_mut().cell_mut(position) {
-                let symbol = cell.symbol().to_owned();
-                cell.reset();
-                cell.set_symbol(&symbol);
+                cell.fg = Color::Reset;
+                cell.bg = Color::Reset;
+                cell.modifier = Modifier::empty();
                 cell.set_style(style);
             }
         }
