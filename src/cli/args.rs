@@ -35,8 +35,13 @@ pub(crate) struct Place {
     )]
     pub(crate) token_file: Option<PathBuf>,
     /// What the dashboard calls the server
-    #[arg(long, global = true, env = "PILOTHOUSE_LABEL", value_name = "NAME")]
-    pub(crate) label: Option<String>,
+    #[arg(
+        long,
+        global = true,
+        env = "PILOTHOUSE_SERVER_NAME",
+        value_name = "NAME"
+    )]
+    pub(crate) server_name: Option<String>,
     /// The data directory
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,

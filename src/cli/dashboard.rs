@@ -44,7 +44,7 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     });
     let code = run(
         client,
-        place.label.clone().unwrap_or_else(|| "local".into()),
+        place.server_name.clone().unwrap_or_else(|| "local".into()),
     )
     .await?;
     let open = host.owner.state().all_pending().count();
@@ -62,7 +62,10 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
 pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
     needs_a_terminal()?;
     let address = place.address()?;
-    let label = place.label.clone().unwrap_or_else(|| address.to_string());
+    let label = place
+        .server_name
+        .clone()
+        .unwrap_or_else(|| address.to_string());
     run(Client::connect(address, place.token()?), label).await
 }
 

@@ -186,6 +186,7 @@ struct Writer {
 impl Writer {
     fn whole(&mut self, approval: &Approval, detail: &Detail, spelling: Spelling) {
         self.block(Lane::Known, Role::Strong, &approval.title, spelling, 0);
+        self.asker(&approval.from.agent, spelling);
         for (name, value) in &approval.labels {
             self.fact(name, value, spelling);
         }
@@ -195,6 +196,22 @@ impl Writer {
             self.heading("FROM ITS PROGRAM");
             self.block(Lane::Known, Role::Text, &detail.facts, spelling, 2);
         }
+    }
+
+    fn asker(&mut self, agent: &Untrusted, spelling: Spelling) {
+        let (agent, altered) = spelled(agent, spelling, Rows::One);
+        let mut parts = vec![
+            Part::new(Role::Muted, "asked by "),
+            Part::new(Role::Text, agent),
+        ];
+        if altered > 0 {
+            parts.push(hidden(altered));
+        }
+        self.altered += altered;
+        self.lines.push(Line {
+            parts,
+            ..Line::default()
+        });
     }
 
     fn says(&mut self, detail: &Detail, spelling: Spelling) {

@@ -570,3 +570,42 @@ fn the_bell_rings_once_for_a_crowd() {
             .contains(&Effect::Title("(2) pilothouse prod-eu".into()))
     );
 }
+
+/// Case A12: what is wrong is said at the field, in the server's own words, and what was typed stays.
+#[test]
+fn a_wrong_answer_is_said_at_its_field_and_stays_typed() {
+    let form = r#"[{"name":"n","kind":"integer","presence":{"defaulted":{"integer":5}}},
+        {"name":"d","kind":"date"}]"#;
+    let rows = [
+        (0, "2.5", "'N' must be a whole number, like 42"),
+        (0, "\u{661}\u{662}", "'N' must be a whole number, like 42"),
+        (1, "2026-02-30", "'D' must be a day that exists"),
+        (1, "30/02/2026", "'D' must be a date written as YYYY-MM-DD"),
+    ];
+    for (field, typed, error) in rows {
+        let asked = Ask {
+            form,
+            ..ask(1, "Spend")
+        };
+        let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+        desk.press("e ctrl-u");
+        if field == 0 {
+            desk.type_text(typed);
+            desk.press("tab");
+            desk.type_text("2026-02-03");
+        } else {
+            desk.type_text("7");
+            desk.press("tab");
+            desk.type_text(typed);
+        }
+        desk.press("ctrl-s");
+        let screen = desk.screen();
+        assert_eq!(desk.model.hand, Hand::Field(field), "{screen}");
+        assert!(
+            screen.contains(&format!("✗ {error}")) && screen.contains(typed),
+            "{screen}"
+        );
+        assert_eq!(submits(&desk.press("esc x")), []);
+        assert_eq!(desk.model.hand, Hand::Field(field));
+    }
+}

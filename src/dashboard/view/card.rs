@@ -141,8 +141,7 @@ impl Scene<'_> {
                 (Role::Warn, format!("{unseen} more {lines} ↓"))
             }
         };
-        let altered = self.model.card(open.id).map_or(0, |card| card.altered)
-            + approval.from.agent.line().altered();
+        let altered = self.model.card(open.id).map_or(0, |card| card.altered);
         let raw = self.key(Context::Card, Action::ShowRaw);
         let hidden = match (open.raw, altered) {
             (true, _) => format!("raw · {raw} back"),
@@ -256,7 +255,7 @@ impl Scene<'_> {
 
     fn whence(&self, approval: &Approval) -> String {
         let from = &approval.from;
-        let mut facts = vec![from.agent.line().to_string(), from.source.word().to_owned()];
+        let mut facts = vec![from.source.word().to_owned()];
         facts.push(format!("run {}", from.invocation.line()));
         if !approval.subject.task().is_empty() {
             facts.push(format!("task {}", approval.subject.task().line()));
