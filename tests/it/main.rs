@@ -6,6 +6,7 @@ mod commands;
 mod goldfive;
 mod goldfive_wire;
 mod picture;
+mod pictures;
 mod pty;
 mod replay;
 mod screen;
