@@ -30,6 +30,8 @@ use crate::{
     server::PROGRAM,
 };
 
+/// Stands on the screen while a card does not take keys yet.
+const SETTLING: &str = "━";
 /// 2026-11-30T14:04:22Z.
 const NOW_MS: i64 = 1_796_047_462_000;
 
@@ -287,7 +289,7 @@ fn to_the_transfer(pty: &mut Pty) {
 /// A card stands there, whole, and takes a decision.
 fn ready(pty: &mut Pty) {
     pty.wait_for(
-        |screen| has_text(screen, "1250.00") && has_text(screen, "a approve"),
+        |screen| has_text(screen, "1250.00") && !has_text(screen, SETTLING),
         "the transfer, ready to be decided",
     );
 }
@@ -305,7 +307,7 @@ fn form_with_an_error() {
     pty.wait_text("2.5");
     pty.keys("ctrl-s");
     pty.wait_for(
-        |screen| has_text(screen, "must be a whole number") && !has_text(screen, "━"),
+        |screen| has_text(screen, "must be a whole number") && !has_text(screen, SETTLING),
         "the error, and a card that takes keys again",
     );
     draw(&pty, "form-error", &DARK);
@@ -318,9 +320,12 @@ fn small() {
     let mut pty = stage.open(24, 80, &[]);
     pty.wait_text("5 waiting");
     draw(&pty, "small-list", &DARK);
+    for place in 2..=4 {
+        pty.keys("j");
+        pty.wait_text(&format!(" {place}/5 "));
+    }
     pty.keys("enter");
-    pty.wait_text("THE AGENT SAYS");
-    pty.wait_text("a approve");
+    ready(&mut pty);
     draw(&pty, "small-card", &DARK);
 }
 
