@@ -218,6 +218,20 @@ fn a_turn_that_is_dropped_leaves_nothing_behind() {
     }
 }
 
+/// What State has forgotten is read while a command is judged.
+#[test]
+fn what_is_committed_is_read_beside_an_open_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        write(&mut *log, at(1), vec![opened(), requested(1), granted(1)]).unwrap();
+        let reader = log.reader().unwrap();
+        let turn = log.turn(at(1)).unwrap();
+        assert!(reader.settled(id(1)).unwrap().is_some(), "{kind}");
+        turn.commit(writes(3, at(1), vec![said("x")])).unwrap();
+        assert_eq!(reader.head().unwrap(), 4, "{kind}");
+    }
+}
+
 #[test]
 fn time_never_runs_backwards() {
     let dir = tempfile::tempdir().unwrap();
