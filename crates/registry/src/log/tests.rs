@@ -198,6 +198,7 @@ fn what_others_wrote_is_missed_once_and_then_known() {
         let missed = b.turn(at(1)).unwrap().missed().to_vec();
         assert_eq!(missed, all(&*a), "{kind}");
         assert_eq!(missed.len(), 2, "{kind}");
+        assert!(b.turn(at(1)).unwrap().missed().is_empty(), "{kind}");
         write(&mut *b, at(2), vec![granted(1)]).unwrap();
         assert!(b.turn(at(2)).unwrap().missed().is_empty(), "{kind}");
         let turn = a.turn(at(2)).unwrap();

@@ -1,6 +1,8 @@
 //! The rules, as rows: the time, what was asked, what came back.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod chance;
+mod roles;
 mod script;
 mod world;
 

@@ -186,22 +186,23 @@ pub(crate) fn principal(text: &str) -> Principal {
 }
 
 /// Runs every scenario of a file, each in a world of its own; says all that came out otherwise.
-pub(crate) fn play<W: World>(path: &Path, mut world: impl FnMut() -> W) -> String {
+pub(crate) fn play<W: World>(path: &Path, world: impl FnMut() -> W) -> String {
     let text = std::fs::read_to_string(path).expect("a file of rows");
+    play_text(&path.display().to_string(), &text, world)
+}
+
+/// The same, of rows that stand at no path.
+pub(crate) fn play_text<W: World>(place: &str, text: &str, mut world: impl FnMut() -> W) -> String {
+    let scenarios = scenarios(text);
+    assert!(!scenarios.is_empty(), "{place} has no scenario");
     let mut wrong = String::new();
-    let scenarios = scenarios(&text);
-    assert!(!scenarios.is_empty(), "{} has no scenario", path.display());
     for scenario in &scenarios {
-        let mut told = Told::default();
-        let mut world = world();
-        for step in &scenario.steps {
-            for (line, answer) in told.step(&mut world, step) {
-                let (number, text) = (line.number, &line.text);
-                let place = path.display();
+        for (line, answer) in scenario.tell(&mut world()) {
+            if !line.accepts(&answer) {
+                let (number, name, text) = (line.number, &scenario.name, &line.text);
                 let _ = write!(
                     wrong,
-                    "\n{place}:{number} ({})\n    {text}\n    -> {answer}\n",
-                    scenario.name
+                    "\n{place}:{number} ({name})\n    {text}\n    -> {answer}\n"
                 );
             }
         }
@@ -209,9 +210,24 @@ pub(crate) fn play<W: World>(path: &Path, mut world: impl FnMut() -> W) -> Strin
     wrong
 }
 
+/// What is answered to each line of one scenario, whatever was expected.
+pub(crate) fn tell(text: &str, world: &mut impl World) -> Vec<String> {
+    let scenarios = scenarios(text);
+    let answers = scenarios.iter().flat_map(|scenario| scenario.tell(world));
+    answers.map(|(_, answer)| answer).collect()
+}
+
 struct Scenario {
     name: String,
     steps: Vec<Step>,
+}
+
+impl Scenario {
+    fn tell(&self, world: &mut impl World) -> Vec<(&Line, String)> {
+        let mut told = Told::default();
+        let steps = self.steps.iter();
+        steps.flat_map(|step| told.step(world, step)).collect()
+    }
 }
 
 struct Step {
@@ -227,27 +243,26 @@ struct Told {
 }
 
 impl Told {
-    /// The lines that came out otherwise, with what came out.
     fn step<'a>(&mut self, world: &mut impl World, step: &'a Step) -> Vec<(&'a Line, String)> {
         let now = BEGINNING.plus(step.at);
         let lines: Vec<Line> = step.lines.iter().map(|line| self.with_ids(line)).collect();
         let answers = world.run(now, &lines);
         assert_eq!(answers.len(), lines.len());
-        let mut wrong = Vec::new();
-        for (line, answer) in step.lines.iter().zip(answers) {
-            if line.command == "run" && ulid_at(&answer).is_some() {
-                self.ids.push((answer.clone(), line.word(0).to_owned()));
-            }
-            let answer = with_times(&self.with_names(&answer));
-            let answer = match line.command.as_str() {
-                "inbox" => sorted(&answer),
-                _ => answer,
-            };
-            if !line.accepts(&answer) {
-                wrong.push((line, answer));
-            }
+        let lines = step.lines.iter().zip(answers);
+        lines
+            .map(|(line, answer)| (line, self.hear(line, &answer)))
+            .collect()
+    }
+
+    fn hear(&mut self, line: &Line, answer: &str) -> String {
+        if line.command == "run" && ulid_at(answer).is_some() {
+            self.ids.push((answer.to_owned(), line.word(0).to_owned()));
         }
-        wrong
+        let answer = with_times(&self.with_names(answer));
+        match line.command.as_str() {
+            "inbox" => sorted(&answer),
+            _ => answer,
+        }
     }
 
     fn with_ids(&self, line: &Line) -> Line {
@@ -443,7 +458,7 @@ fn value(text: &str) -> String {
 
 fn field(text: &str) -> Field {
     let (asked, default) = match text.split_once('=') {
-        Some((asked, default)) => (asked, Some(default.trim().trim_matches('"'))),
+        Some((asked, default)) => (asked, Some(value(default.trim()))),
         None => (text, None),
     };
     let (asked, optional) = match asked.strip_suffix('?') {
@@ -456,7 +471,7 @@ fn field(text: &str) -> Field {
         None => ("", rest),
     };
     let kind = kind_of(kind.trim());
-    let answer = default.map(|default| kind.parse(default).expect(default));
+    let answer = default.map(|default| kind.parse(&default).expect(text));
     let presence = match answer {
         None => Presence::Required,
         Some(answer) if optional => Presence::Optional(answer),

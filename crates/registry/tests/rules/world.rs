@@ -59,6 +59,11 @@ impl Registry {
         }
     }
 
+    /// What stands now.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        self.committed.rows()
+    }
+
     /// Judges the commands in one turn.
     pub(crate) fn turn(
         &mut self,
