@@ -493,7 +493,7 @@ struct Decider<'a> {
 }
 
 impl Decider<'_> {
-    fn decide(self, turn: &mut dyn Turn, jobs: Vec<Job>) -> Result<Batch, LogError> {
+    fn decide(mut self, turn: &mut dyn Turn, jobs: Vec<Job>) -> Result<Batch, LogError> {
         let missed: Vec<_> = turn.missed().iter().cloned().map(Arc::new).collect();
         missed
             .iter()
@@ -504,31 +504,36 @@ impl Decider<'_> {
         let mut batch = Batch::default();
         let deadline = Name::system("deadline");
         let passed = decide::overdue(self.working, now, BATCH_DEADLINES);
-        fold(self.working, &mut batch, passed, &deadline, now);
+        fold(self.working, &mut batch, passed, &deadline, None, now);
         for mut job in jobs {
             let judged = self.judge(&mut job.command, now)?;
             let reply = match judged {
                 Ok(events) => {
                     keep_detail(&mut batch.writes, &job, &events);
-                    fold(self.working, &mut batch, events, job.command.by.name(), now);
+                    self.fold_all(&mut batch, events, &job.command, now);
                     Ok(decide::reply(self.working, &job.command))
                 }
                 Err(refusal) => {
                     let attempt = decide::attempted(self.working, &job.command, &refusal, now);
                     let attempt = attempt.into_iter().collect();
-                    fold(
-                        self.working,
-                        &mut batch,
-                        attempt,
-                        job.command.by.name(),
-                        now,
-                    );
+                    self.fold_all(&mut batch, attempt, &job.command, now);
                     Err(refusal)
                 }
             };
             batch.answers.push((job.answer, reply));
         }
         Ok(batch)
+    }
+
+    fn fold_all(
+        &mut self,
+        batch: &mut Batch,
+        events: Vec<Event>,
+        command: &Command,
+        now: Timestamp,
+    ) {
+        let past = command.past().map(|past| &**past);
+        fold(self.working, batch, events, command.by.name(), past, now);
     }
 
     fn judge(
@@ -572,9 +577,17 @@ impl Decider<'_> {
 }
 
 /// Folds at once, so that the next command of the batch sees it.
-fn fold(working: &mut State, batch: &mut Batch, events: Vec<Event>, actor: &Name, now: Timestamp) {
+fn fold(
+    working: &mut State,
+    batch: &mut Batch,
+    events: Vec<Event>,
+    actor: &Name,
+    past: Option<&Settled>,
+    now: Timestamp,
+) {
     for event in events {
-        let Some(scope) = working.scope_of(&event) else {
+        let forgotten = || past.map(|past| past.approval.scope());
+        let Some(scope) = working.scope_of(&event).or_else(forgotten) else {
             continue;
         };
         let recorded = Recorded {

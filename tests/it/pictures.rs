@@ -255,7 +255,14 @@ fn wire_transfer() -> Filing {
     transfer
 }
 
-fn draw(pty: &Pty, name: &str, theme: &Theme) {
+/// The bar of a new card has been drawn by then, and must go.
+fn at_rest(pty: &mut Pty) {
+    std::thread::sleep(Duration::from_millis(400));
+    pty.wait_for(|screen| !has_text(screen, SETTLING), "a screen at rest");
+}
+
+fn draw(pty: &mut Pty, name: &str, theme: &Theme) {
+    at_rest(pty);
     check_picture(name, &picture(&pty.screen(), theme));
 }
 
@@ -266,12 +273,12 @@ fn inbox() {
     let mut pty = stage.open(34, 120, &[]);
     pty.wait_text("5 waiting");
     to_the_transfer(&mut pty);
-    draw(&pty, "inbox", &DARK);
-    draw(&pty, "inbox-light", &LIGHT);
+    draw(&mut pty, "inbox", &DARK);
+    draw(&mut pty, "inbox-light", &LIGHT);
     let mut plain = stage.open(34, 120, &[("NO_COLOR", "1")]);
     plain.wait_text("5 waiting");
     to_the_transfer(&mut plain);
-    draw(&plain, "inbox-no-color", &DARK);
+    draw(&mut plain, "inbox-no-color", &DARK);
 }
 
 fn to_the_transfer(pty: &mut Pty) {
@@ -310,7 +317,7 @@ fn form_with_an_error() {
         |screen| has_text(screen, "must be a whole number") && !has_text(screen, SETTLING),
         "the error, and a card that takes keys again",
     );
-    draw(&pty, "form-error", &DARK);
+    draw(&mut pty, "form-error", &DARK);
 }
 
 /// 80 × 24: the list and the card are two screens.
@@ -319,14 +326,14 @@ fn small() {
     let stage = a_busy_stage();
     let mut pty = stage.open(24, 80, &[]);
     pty.wait_text("5 waiting");
-    draw(&pty, "small-list", &DARK);
+    draw(&mut pty, "small-list", &DARK);
     for place in 2..=4 {
         pty.keys("j");
         pty.wait_text(&format!(" {place}/5 "));
     }
     pty.keys("enter");
     ready(&mut pty);
-    draw(&pty, "small-card", &DARK);
+    draw(&mut pty, "small-card", &DARK);
 }
 
 /// The help, as the live keymap says it.
@@ -337,5 +344,5 @@ fn help() {
     pty.wait_text("5 waiting");
     pty.send("?");
     pty.wait_text("HERE, IN THE LIST");
-    draw(&pty, "help", &DARK);
+    draw(&mut pty, "help", &DARK);
 }

@@ -928,7 +928,10 @@ fn dismiss(
     let decider = may(by, Verb::Dismiss, stands.approval().owner.as_ref(), None)?;
     let pending = stands.open()?;
     let run = state.run(pending.approval.run);
-    if run.is_some_and(|run| run.presence == Presence::Attached) {
+    let there = |run: &Arc<Run>| {
+        run.presence == Presence::Attached && !matches!(run.state, RunState::Parked(_))
+    };
+    if run.is_some_and(there) {
         return Err(Refusal::Invalid(
             "its agent is there: decide it, or let the agent take it back".into(),
         ));
