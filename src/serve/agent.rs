@@ -7,7 +7,7 @@ use std::{
 };
 
 use registry::{
-    ApprovalId, Principal, Refusal, Role, RunId, Wish,
+    ApprovalId, Principal, Refusal, RunId, Wish,
     decide::Reply,
     names::WaitId,
     run::Presence,
@@ -115,7 +115,8 @@ impl Server {
     ) -> Result<AwaitResponse, Refusal> {
         let stands = self.owner.approval(by.tenant(), wish.id).await?;
         let approval = stands.approval().clone();
-        if !by.is(Role::Agent) || approval.filed_by != *by.name() {
+        may(&by, Verb::Work, None, None)?;
+        if approval.filed_by != *by.name() {
             return Err(Refusal::NotYours("another agent filed this one"));
         }
         if let Stands::Settled(settled) = stands {
