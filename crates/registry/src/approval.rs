@@ -371,6 +371,9 @@ pub struct Settled {
     /// Other keys under which the same was filed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<Key>,
+    /// The deadline that held when it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// How it ended.
     pub outcome: Outcome,
     /// When.

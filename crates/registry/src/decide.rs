@@ -719,7 +719,9 @@ impl<'a> Stands<'a> {
 
 fn ended(settled: &Settled) -> Refusal {
     match &settled.outcome {
-        Outcome::Expired => Refusal::Expired { at: settled.at },
+        Outcome::Expired => Refusal::Expired {
+            at: settled.deadline.unwrap_or(settled.at),
+        },
         Outcome::Granted(_) | Outcome::Rejected(_) | Outcome::Withdrawn(_) => {
             let decider = settled
                 .decision()

@@ -448,6 +448,7 @@ impl State {
         self.put_settled(Arc::new(Settled {
             approval: pending.approval.clone(),
             joined: pending.joined.clone(),
+            deadline: pending.deadline,
             outcome,
             at,
             seq,
