@@ -7,7 +7,7 @@ use std::{
 };
 
 use registry::{
-    ApprovalId, Principal, Refusal, Role, RunId, Wish,
+    ApprovalId, Principal, Refusal, RunId, Wish,
     decide::Reply,
     names::WaitId,
     run::Presence,
@@ -81,7 +81,10 @@ impl Server {
         let away = |run: &registry::Run| matches!(run.presence, Presence::Away { .. });
         let known = {
             let state = self.owner.state();
-            let run = state.run(run).filter(|run| run.opened_by == *by.name());
+            let theirs = |run: &&Arc<registry::Run>| {
+                run.key.tenant == *by.tenant() && run.opened_by == *by.name()
+            };
+            let run = state.run(run).filter(theirs);
             run.map(|run| (away(run), run.presence == Presence::Detached))
         };
         let Some((was_away, detached)) = known else {
@@ -115,7 +118,8 @@ impl Server {
     ) -> Result<AwaitResponse, Refusal> {
         let stands = self.owner.approval(by.tenant(), wish.id).await?;
         let approval = stands.approval().clone();
-        if !by.is(Role::Agent) || approval.filed_by != *by.name() {
+        may(&by, Verb::Work, None, None)?;
+        if approval.filed_by != *by.name() {
             return Err(Refusal::NotYours("another agent filed this one"));
         }
         if let Stands::Settled(settled) = stands {
