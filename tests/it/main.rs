@@ -1,8 +1,10 @@
 //! The program from outside.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod answers;
 mod arrows;
 mod commands;
+mod crash;
 mod goldfive;
 mod goldfive_wire;
 mod house;
