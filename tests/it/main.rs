@@ -14,4 +14,5 @@ mod pty;
 mod replay;
 mod screen;
 mod server;
+mod watch;
 mod wire_limits;
