@@ -110,7 +110,11 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
     };
     let client = client(place)?;
     let now = client.whoami().await?.server_now;
-    for item in client.list(&wish).await? {
+    let items = client.list(&wish).await?;
+    if items.is_empty() && !list.json {
+        eprintln!("pilothouse: nothing waits");
+    }
+    for item in items {
         if list.json {
             print::object(&print::open_item(&item.pending, &item.run))?;
         } else {

@@ -10,6 +10,7 @@ mod goldfive_wire;
 mod house;
 mod identity;
 mod picture;
+mod pictures;
 mod pty;
 mod replay;
 mod screen;

@@ -68,29 +68,44 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
             target,
             granted,
             detail,
-        }) => Ok(observe_resolved(state, *run, target, *granted, detail, now)),
-        Wish::Observe(Observation::Sent { id, control }) => observe_sent(state, *id, control, now),
+        }) => observe_resolved(state, by, *run, target, *granted, detail, now),
+        Wish::Observe(Observation::Sent { id, control }) => {
+            observe_sent(state, by, *id, control, now)
+        }
         Wish::Observe(Observation::Acked {
             id,
             control,
             success,
             detail,
-        }) => Ok(observe_acked(state, *id, control, *success, detail, now)),
+        }) => observe_acked(state, by, *id, control, *success, detail, now),
     }
 }
 
 /// What passes by itself: deadlines that lie before `now`, at most `limit` of them. Settled before
 /// a command is judged, so that a late answer is refused without any timer.
 pub fn overdue(state: &State, now: Timestamp, limit: usize) -> Vec<Event> {
-    let due = state.overdue(now).take(limit);
-    due.flat_map(|pending| pass(state, pending)).collect()
+    let due: Vec<&Pending> = state.overdue(now).take(limit).map(AsRef::as_ref).collect();
+    let mut events = Vec::new();
+    for (n, pending) in due.iter().enumerate() {
+        events.extend(pass(state, &due[..n], pending));
+    }
+    events
 }
 
-fn pass(state: &State, pending: &Pending) -> Vec<Event> {
+/// What passes with `pending`, after `earlier` ones have passed in the same breath.
+fn pass(state: &State, earlier: &[&Pending], pending: &Pending) -> Vec<Event> {
     let id = pending.approval.id;
     match pending.approval.on_deadline {
         OnDeadline::StayOpen => vec![Event::DeadlinePassed { id }],
-        OnDeadline::Expire => with_its_run(state, pending, Event::ApprovalExpired { id }),
+        OnDeadline::Expire => {
+            let ended = |other: &&&Pending| {
+                let other = &other.approval;
+                other.run == pending.approval.run && other.on_deadline == OnDeadline::Expire
+            };
+            let event = Event::ApprovalExpired { id };
+            let foregone = earlier.iter().filter(ended).count();
+            with_its_run(state, pending, event, foregone)
+        }
     }
 }
 
@@ -207,6 +222,27 @@ impl Command {
                 vec![Need::Key(tenant.clone(), key.clone())]
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// What the log knows of the approval that this is about: its scope is that of the events,
+    /// where State has forgotten it.
+    pub fn past(&self) -> Option<&Arc<Settled>> {
+        match &self.wish {
+            Wish::Decide(decide) => decide.past.as_ref(),
+            Wish::File(file) | Wish::Observe(Observation::Asked(file)) => file.past.as_ref(),
+            Wish::Withdraw { past, .. }
+            | Wish::Extend { past, .. }
+            | Wish::Dismiss { past, .. }
+            | Wish::ReportApplied { past, .. } => past.as_ref(),
+            Wish::OpenRun(_)
+            | Wish::EndRun { .. }
+            | Wish::ReportTask { .. }
+            | Wish::ReportPlan { .. }
+            | Wish::Say { .. }
+            | Wish::Attend { .. }
+            | Wish::GiveUp { .. }
+            | Wish::Observe(_) => None,
         }
     }
 
@@ -586,7 +622,7 @@ fn readable(filing: &Filing) -> Result<(), Refusal> {
     }
     if let Some(args) = &filing.detail.args {
         json::check_args(args.raw().as_bytes())
-            .map_err(|error| Refusal::Invalid(format!("the arguments: {error}")))?;
+            .map_err(|error| Refusal::Invalid(error.to_string()))?;
     }
     if let Some(span) = filing.deadline
         && !(limits::DEADLINE_MIN..=limits::DEADLINE_MAX).contains(&span)
@@ -744,7 +780,7 @@ fn decide_approval(state: &State, by: &Principal, wish: &Decide, now: Timestamp)
         Verdict::Approve => Event::ApprovalGranted { id, decision },
         Verdict::Reject => Event::ApprovalRejected { id, decision },
     };
-    Ok(with_its_run(state, pending, event))
+    Ok(with_its_run(state, pending, event, 0))
 }
 
 /// The same decision of the same person, sent again: answered with the first result, for ever.
@@ -766,7 +802,7 @@ fn answers_fit(wish: &Decide) -> Result<(), Refusal> {
         .map(|(key, value)| key.len() + value.len())
         .sum();
     if bytes > limits::ANSWERS {
-        let (what, limit) = ("the answers", limits::ANSWERS);
+        let (what, limit) = ("the filled-in form", limits::ANSWERS);
         return Err(Refusal::TooLarge { what, bytes, limit });
     }
     Ok(())
@@ -783,11 +819,12 @@ fn reachable(state: &State, approval: &Approval) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A run of the CLI is one question: it ends with it.
-fn with_its_run(state: &State, pending: &Pending, event: Event) -> Vec<Event> {
+/// A run of the CLI is one question: it ends with it, where no other waits but the
+/// `foregone`, which end in the same breath.
+fn with_its_run(state: &State, pending: &Pending, event: Event, foregone: usize) -> Vec<Event> {
     let approval = &pending.approval;
     let run = state.run(approval.run);
-    let last = run.is_some_and(|run| run.open.len() == 1);
+    let last = run.is_some_and(|run| run.open.len() == foregone + 1);
     let ends = last && approval.from.source == Source::Cli;
     let end = Event::RunEnded {
         run: approval.run,
@@ -815,6 +852,7 @@ fn withdraw(
         state,
         pending,
         Event::ApprovalWithdrawn { id, why },
+        0,
     ))
 }
 
@@ -828,13 +866,11 @@ fn files(approval: &Approval, by: &Principal) -> Result<(), Refusal> {
 }
 
 fn give_up(state: &State, by: &Principal, id: ApprovalId, wait: &WaitId) -> Decided {
-    let Some(pending) = state.pending(id) else {
+    let stands = look(state, by, id, None)?;
+    files(stands.approval(), by)?;
+    let Stands::Open(pending) = stands else {
         return Ok(vec![]);
     };
-    if pending.approval.from.tenant != *by.tenant() {
-        return Err(Refusal::NotFound("approval"));
-    }
-    files(&pending.approval, by)?;
     let known = pending.timed_out.iter().any(|known| known.wait == *wait);
     if known || pending.timed_out.len() >= limits::GIVEN_UP_COUNT {
         return Ok(vec![]);
@@ -892,7 +928,10 @@ fn dismiss(
     let decider = may(by, Verb::Dismiss, stands.approval().owner.as_ref(), None)?;
     let pending = stands.open()?;
     let run = state.run(pending.approval.run);
-    if run.is_some_and(|run| run.presence == Presence::Attached) {
+    let there = |run: &Arc<Run>| {
+        run.presence == Presence::Attached && !matches!(run.state, RunState::Parked(_))
+    };
+    if run.is_some_and(there) {
         return Err(Refusal::Invalid(
             "its agent is there: decide it, or let the agent take it back".into(),
         ));
@@ -905,6 +944,7 @@ fn dismiss(
         state,
         pending,
         Event::ApprovalWithdrawn { id, why },
+        0,
     ))
 }
 
@@ -943,8 +983,15 @@ fn report_applied(
 
 // === What foreign agents did already ===
 
+/// What our own agents do, they say themselves: nobody observes it.
+fn foreign_run<'a>(state: &'a State, by: &Principal, id: RunId) -> Result<&'a Arc<Run>, Refusal> {
+    let run = state.run(id).filter(|run| run.key.tenant == *by.tenant());
+    let foreign = run.filter(|run| run.key.source.is_foreign());
+    foreign.ok_or(Refusal::NotFound("run"))
+}
+
 fn observe_asked(state: &State, by: &Principal, filed: &File, now: Timestamp) -> Decided {
-    let run = state.run(filed.run).ok_or(Refusal::NotFound("run"))?;
+    let run = foreign_run(state, by, filed.run)?;
     match file_in(state, by, run, filed, now) {
         Err(Refusal::KeyReused(_) | Refusal::RunOver) => Ok(vec![]),
         decided => decided,
@@ -955,29 +1002,37 @@ fn observe_asked(state: &State, by: &Principal, filed: &File, now: Timestamp) ->
 /// what we sent, or says that somebody answered elsewhere (DESIGN §4.1.12, case E10).
 fn observe_resolved(
     state: &State,
+    by: &Principal,
     run: RunId,
     target: &Untrusted,
     granted: bool,
     detail: &Untrusted,
     now: Timestamp,
-) -> Vec<Event> {
-    let Some(id) = state.latest(run, target) else {
-        return vec![];
+) -> Decided {
+    let run = foreign_run(state, by, run)?;
+    let Some(id) = state.latest(run.id, target) else {
+        return Ok(vec![]);
     };
     let detail = detail.clone();
     if state.pending(id).is_some() {
         let why = Why::AnsweredElsewhere { granted, detail };
-        return vec![Event::ApprovalWithdrawn { id, why }];
+        return Ok(vec![Event::ApprovalWithdrawn { id, why }]);
     }
-    let Some((settled, delivery)) = delivered(state, id) else {
-        return vec![];
+    let Some((settled, delivery)) = delivered(state, by, id) else {
+        return Ok(vec![]);
     };
-    if delivery.state == DeliveryState::Confirmed {
-        return vec![];
-    }
     let ours = matches!(settled.outcome, Outcome::Granted(_));
-    if ours != granted {
-        return vec![moved(id, delivery, DeliveryState::Failed, detail, now)];
+    let to = if ours == granted {
+        DeliveryState::Confirmed
+    } else {
+        DeliveryState::Failed
+    };
+    if delivery.state == DeliveryState::Confirmed || delivery.state == to {
+        return Ok(vec![]);
+    }
+    let moved = moved(id, delivery, to, detail.clone(), now);
+    if to == DeliveryState::Failed {
+        return Ok(vec![moved]);
     }
     let result = if granted {
         AppliedResult::Done
@@ -986,17 +1041,22 @@ fn observe_resolved(
     };
     let applied = Applied {
         result,
-        detail: detail.clone(),
+        detail,
         at: now,
     };
-    vec![
-        moved(id, delivery, DeliveryState::Confirmed, detail, now),
-        Event::DecisionApplied { id, applied },
-    ]
+    Ok(vec![moved, Event::DecisionApplied { id, applied }])
 }
 
-fn observe_sent(state: &State, id: ApprovalId, control: &ControlId, now: Timestamp) -> Decided {
-    let settled = state.settled(id).ok_or(Refusal::NotFound("approval"))?;
+fn observe_sent(
+    state: &State,
+    by: &Principal,
+    id: ApprovalId,
+    control: &ControlId,
+    now: Timestamp,
+) -> Decided {
+    let Stands::Ended(settled) = look(state, by, id, None)? else {
+        return Err(Refusal::StillPending);
+    };
     if settled.decision().is_none() {
         return Err(ended(settled));
     }
@@ -1015,29 +1075,36 @@ fn observe_sent(state: &State, id: ApprovalId, control: &ControlId, now: Timesta
 /// An ack may come before or after the event that confirms; it never takes a step back.
 fn observe_acked(
     state: &State,
+    by: &Principal,
     id: ApprovalId,
     control: &ControlId,
     success: bool,
     detail: &Untrusted,
     now: Timestamp,
-) -> Vec<Event> {
-    let Some((_, delivery)) = delivered(state, id) else {
-        return vec![];
+) -> Decided {
+    let Some((_, delivery)) = delivered(state, by, id) else {
+        return Ok(vec![]);
     };
     if delivery.control != *control || delivery.state != DeliveryState::Sent {
-        return vec![];
+        return Ok(vec![]);
     }
     let to = if success {
         DeliveryState::Acked
     } else {
         DeliveryState::Failed
     };
-    vec![moved(id, delivery, to, detail.clone(), now)]
+    Ok(vec![moved(id, delivery, to, detail.clone(), now)])
 }
 
-fn delivered(state: &State, id: ApprovalId) -> Option<(&Settled, &Delivery)> {
-    let settled = state.settled(id)?;
-    Some((settled, settled.delivery.as_ref()?))
+fn delivered<'a>(
+    state: &'a State,
+    by: &Principal,
+    id: ApprovalId,
+) -> Option<(&'a Settled, &'a Delivery)> {
+    match look(state, by, id, None) {
+        Ok(Stands::Ended(settled)) => Some((settled, settled.delivery.as_ref()?)),
+        Ok(Stands::Open(_)) | Err(_) => None,
+    }
 }
 
 fn moved(
