@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
+    serve::identity::go_together,
     wire::pilothouse::{Asked, Got, ListWish},
 };
 
@@ -341,20 +342,19 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
     Ok(exit::DONE)
 }
 
-/// Makes a token: the secret goes to standard output, what the server keeps to standard error.
+/// Makes a token: the secret goes to standard output, what the server keeps to standard error, as
+/// it may be appended to a token file.
 pub(crate) fn token(name: &str, roles: &[RoleWord], tenant: &str) -> Result<u8, Stopped> {
     let name = Name::parse(name)?;
     let tenant = Tenant::parse(tenant)?;
+    let roles: Vec<Role> = roles.iter().copied().map(role_of).collect();
+    go_together(&roles).map_err(Stopped::usage)?;
     let secret = random_id("ph")? + &random_id("")?;
-    let words: Vec<String> = roles
-        .iter()
-        .map(|role| format!("{:?}", role_of(*role).word()))
-        .collect();
-    eprintln!("Add this to the server's token file; the token itself is printed once:\n");
+    let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
+    eprintln!("# Add this to the server's token file; the token itself is printed once.");
     eprintln!(
-        "[[token]]\nname = {:?}\nroles = [{}]\ntenant = {:?}\nsha256 = \"{}\"\n",
-        name.as_str(),
-        words.join(", "),
+        "[[token]]\nname = {}\nroles = {words:?}\ntenant = {:?}\nsha256 = \"{}\"\n",
+        toml::Value::from(name.as_str()),
         tenant.as_str(),
         Sha256::of(&secret),
     );

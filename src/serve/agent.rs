@@ -81,7 +81,10 @@ impl Server {
         let away = |run: &registry::Run| matches!(run.presence, Presence::Away { .. });
         let known = {
             let state = self.owner.state();
-            let run = state.run(run).filter(|run| run.opened_by == *by.name());
+            let theirs = |run: &&Arc<registry::Run>| {
+                run.key.tenant == *by.tenant() && run.opened_by == *by.name()
+            };
+            let run = state.run(run).filter(theirs);
             run.map(|run| (away(run), run.presence == Presence::Detached))
         };
         let Some((was_away, detached)) = known else {

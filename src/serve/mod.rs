@@ -137,13 +137,18 @@ impl Server {
     }
 
     async fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, Status> {
+        let reply = self.judge(by, wish).await;
+        reply.map_err(|refusal| status(&refusal))
+    }
+
+    /// Whoever tries what they may not stands in the server's own log, too.
+    async fn judge(&self, by: Principal, wish: Wish) -> Result<Reply, Refusal> {
         let who = by.name().clone();
         let reply = self.owner.submit(by, wish).await;
-        reply.map_err(|refusal| {
+        reply.inspect_err(|refusal| {
             if let Refusal::NotYours(_) = refusal {
                 tracing::warn!(who = who.as_str(), "refused: {refusal}");
             }
-            status(&refusal)
         })
     }
 }
