@@ -360,8 +360,14 @@ impl State {
         });
     }
 
+    /// A parked run has no agent by design: it is not away.
     fn park(&mut self, id: RunId, interrupt: InterruptKind) {
-        self.change_run(id, |run| run.state = RunState::Parked(interrupt));
+        self.change_run(id, |run| {
+            run.state = RunState::Parked(interrupt);
+            if matches!(run.presence, Presence::Away { .. }) {
+                run.presence = Presence::Attached;
+            }
+        });
     }
 
     fn end(&mut self, id: RunId, end: End, at: Timestamp) {
@@ -392,7 +398,7 @@ impl State {
                     at,
                 );
             }
-            run.plan = Some(plan.clone());
+            run.plan = Some(plan.kept());
         });
     }
 
@@ -560,18 +566,7 @@ impl Run {
         detail: &Untrusted,
         at: Timestamp,
     ) {
-        let known = self.tasks.get(id).map(|task| task.title.clone());
-        let title = if title.is_empty() {
-            known.unwrap_or_default()
-        } else {
-            title.clone()
-        };
-        let task = Task {
-            title,
-            state: state.clone(),
-            detail: detail.clone(),
-            at,
-        };
+        let task = Task::kept(self.tasks.get(id), title, state, detail, at);
         self.tasks.insert(id.clone(), task);
     }
 }

@@ -254,7 +254,7 @@ pub(super) fn extend(
     let decider = may(by, Verb::Extend, stands.approval().owner.as_ref(), None)?;
     let pending = stands.open()?;
     let Some(current) = pending.deadline else {
-        return Err(Refusal::Invalid(
+        return Err(Refusal::NotNow(
             "it has no deadline: it waits for ever".into(),
         ));
     };
@@ -263,7 +263,7 @@ pub(super) fn extend(
     }
     let deadline = now.plus(span);
     if deadline <= current {
-        return Err(Refusal::Invalid(format!(
+        return Err(Refusal::NotNow(format!(
             "its deadline is {current}; extending moves it later, never earlier"
         )));
     }
@@ -290,7 +290,7 @@ pub(super) fn dismiss(
         run.presence == Presence::Attached && !matches!(run.state, RunState::Parked(_))
     };
     if run.is_some_and(there) {
-        return Err(Refusal::Invalid(
+        return Err(Refusal::NotNow(
             "its agent is there: decide it, or let the agent take it back".into(),
         ));
     }
@@ -333,7 +333,7 @@ pub(super) fn report_applied(
     match &settled.applied {
         None => Ok(vec![Event::DecisionApplied { id, applied }]),
         Some(first) if first.result == result => Ok(vec![]),
-        Some(_) => Err(Refusal::Invalid(
+        Some(_) => Err(Refusal::NotNow(
             "what came of it was reported before, and differently".into(),
         )),
     }

@@ -18,14 +18,37 @@ use crate::{
 
 use super::{
     Decided,
-    runs::{own_run, within},
+    runs::{own_run, within, works},
 };
 
 pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) -> Decided {
     readable(&filed.filing)?;
     fits(&filed.filing)?;
+    if let Some(known) = filed_before(state, by, filed) {
+        return again(state, by, filed, known);
+    }
     let run = own_run(state, by, filed.run)?;
     file_in(state, by, run, filed, now)
+}
+
+/// The first filing under a key is the one that counts (DESIGN §4.1.3), also when its run has ended or is forgotten.
+fn again(state: &State, by: &Principal, filed: &File, known: &Approval) -> Decided {
+    works(by)?;
+    let filing = &filed.filing;
+    let digest = digest_of(
+        &known.from,
+        &filing.subject,
+        &filing.title,
+        filing.asks,
+        &filing.labels,
+        &filing.detail,
+    );
+    let run = state.run(filed.run);
+    let same_run = known.run == filed.run || run.is_some_and(|run| run.key == known.from);
+    if digest == known.digest && same_run && known.filed_by == *by.name() {
+        return Ok(vec![]);
+    }
+    Err(Refusal::KeyReused("this idempotency key"))
 }
 
 pub(super) fn file_in(
@@ -37,20 +60,12 @@ pub(super) fn file_in(
 ) -> Decided {
     let filing = &filed.filing;
     let approval = asked(by, run, filed, now);
-    if let Some(known) = filed_before(state, by, filed) {
-        // The first filing under a key is the one that counts (DESIGN §4.1.3).
-        return if known.digest == approval.digest && known.run == run.id {
-            Ok(vec![])
-        } else {
-            Err(Refusal::KeyReused("this idempotency key"))
-        };
-    }
     if run.state.is_over() {
         return Err(Refusal::RunOver);
     }
     let open = state.latest(run.id, &filing.target);
     match open.and_then(|id| state.pending(id)) {
-        Some(pending) if pending.approval.digest == approval.digest => Ok(join(pending, filing)),
+        Some(pending) if pending.approval.digest == approval.digest => join(pending, filing),
         Some(pending) => {
             let why = Why::Superseded { by: approval.id };
             let mut events = vec![Event::ApprovalWithdrawn {
@@ -75,10 +90,16 @@ pub(super) fn filed_before<'a>(
     known.or_else(|| filed.past.as_ref().map(|past| &past.approval))
 }
 
-pub(super) fn join(pending: &Pending, filing: &Filing) -> Vec<Event> {
+fn join(pending: &Pending, filing: &Filing) -> Decided {
+    if pending.joined.len() >= limits::JOINED_COUNT {
+        return Err(Refusal::NotNow(format!(
+            "it was filed under {} keys already: use one of them",
+            limits::JOINED_COUNT
+        )));
+    }
     let id = pending.approval.id;
     let key = filing.key.clone().into_iter();
-    key.map(|key| Event::ApprovalJoined { id, key }).collect()
+    Ok(key.map(|key| Event::ApprovalJoined { id, key }).collect())
 }
 
 /// The task is recorded as blocked before anybody waits (GF-12, GF-24).
@@ -86,7 +107,7 @@ pub(super) fn request(run: &Run, filing: &Filing, approval: Approval) -> Vec<Eve
     let task = filing.subject.task();
     let blocked = TaskState::Blocked {
         blocker: "awaiting_approval".into(),
-        needed: filing.detail.prompt.cut(limits::NEEDED),
+        needed: filing.detail.prompt.cut(limits::TASK_KEPT),
     };
     let stands = run.tasks.get(task).map(|task| &task.state);
     let already = matches!(stands, Some(TaskState::Blocked { .. }));

@@ -20,7 +20,7 @@ use crate::{
 use super::{
     Decided,
     answering::{Stands, ended, look},
-    filing::file_in,
+    filing::{file_in, filed_before},
 };
 
 /// What our own agents do, they say themselves: nobody observes it.
@@ -41,10 +41,10 @@ pub(super) fn observe_asked(
     now: Timestamp,
 ) -> Decided {
     let run = foreign_run(state, by, filed.run)?;
-    match file_in(state, by, run, filed, now) {
-        Err(Refusal::KeyReused(_) | Refusal::RunOver) => Ok(vec![]),
-        decided => decided,
+    if run.state.is_over() || filed_before(state, by, filed).is_some() {
+        return Ok(vec![]);
     }
+    file_in(state, by, run, filed, now)
 }
 
 /// A foreign agent says that its question was answered. That never grants anything: it confirms

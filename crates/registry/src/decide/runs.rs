@@ -8,7 +8,7 @@ use crate::{
     event::Event,
     limits,
     refusal::Refusal,
-    run::{End, Plan, Presence, Run, RunId, RunState, Source, TaskState},
+    run::{End, Plan, Presence, Run, RunId, RunState, Source, Task, TaskState},
     state::State,
     text::Untrusted,
     time::Timestamp,
@@ -40,7 +40,13 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
     }
     if let Some(run) = known.filter(|_| !key.source.is_foreign()) {
         belongs(run, by)?;
-        return Err(Refusal::RunOver);
+        // A run of the CLI ends with its question; asking for it again is how its caller comes back.
+        let comes_back = key.source == Source::Cli;
+        return if comes_back {
+            Ok(vec![])
+        } else {
+            Err(Refusal::RunOver)
+        };
     }
     let detached = key.source == Source::Cli;
     let run = Run {
@@ -150,13 +156,12 @@ pub(super) fn report_task(
     within("the task's id", task, limits::NAME)?;
     within("the task's title", title, limits::NAME)?;
     within("the task's detail", detail, limits::SAID)?;
+    blocked_within(to)?;
     let run = live_run(state, by, id)?;
     room_for_tasks(run, [task])?;
     let known = run.tasks.get(task);
-    let same = |known: &crate::run::Task| {
-        known.state == *to && known.detail == *detail && (title.is_empty() || known.title == *title)
-    };
-    if known.is_some_and(same) {
+    let since = known.map_or(Timestamp::default(), |known| known.at);
+    if known == Some(&Task::kept(known, title, to, detail, since)) {
         return Ok(vec![]);
     }
     Ok(vec![Event::TaskReported {
@@ -180,10 +185,11 @@ pub(super) fn report_plan(
     for task in &plan.tasks {
         within("a task's id", &task.id, limits::NAME)?;
         within("a task's title", &task.title, limits::NAME)?;
+        blocked_within(&task.state)?;
     }
     let run = live_run(state, by, id)?;
     room_for_tasks(run, plan.tasks.iter().map(|task| &task.id))?;
-    if run.plan.as_ref() == Some(plan) {
+    if run.plan.as_ref() == Some(&plan.kept()) {
         return Ok(vec![]);
     }
     Ok(vec![Event::PlanReported {
@@ -193,7 +199,15 @@ pub(super) fn report_plan(
     }])
 }
 
-pub(super) fn room_for_tasks<'a>(
+pub(super) fn blocked_within(state: &TaskState) -> Result<(), Refusal> {
+    if let TaskState::Blocked { blocker, needed } = state {
+        within("the task's blocker", blocker, limits::NAME)?;
+        within("what the task needs", needed, limits::SAID)?;
+    }
+    Ok(())
+}
+
+fn room_for_tasks<'a>(
     run: &Run,
     tasks: impl IntoIterator<Item = &'a Untrusted>,
 ) -> Result<(), Refusal> {
