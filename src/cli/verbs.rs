@@ -47,7 +47,8 @@ pub(crate) fn random_id(what: &str) -> Result<String, Stopped> {
 pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stopped> {
     log_to_stderr();
     let dir = place.dir()?;
-    let asked_to_end = signals().map_err(|error| Stopped::fault(error.to_string()))?;
+    let fault = |error: std::io::Error| Stopped::fault(error.to_string());
+    let asked_to_end = signals().map_err(fault)?;
     tokio::pin!(asked_to_end);
     let doors = Doors::of(serve, place.socket()?).await?;
     let mut host = Host::start(&dir, doors, Box::new(fatal))?;
@@ -56,7 +57,11 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
         ended = host.until_it_ends() => ended.map(|()| exit::DONE),
         signal = &mut asked_to_end => {
             host.stop.stop();
-            host.until_it_ends().await?;
+            tokio::select! {
+                ended = host.until_it_ends() => ended?,
+                // Asked twice: at once.
+                again = signals().map_err(fault)? => return Ok(exit::killed_by(again)),
+            }
             Ok(exit::killed_by(signal))
         }
     }

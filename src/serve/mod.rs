@@ -15,11 +15,11 @@ use tokio_stream::{
 use tonic::{Request, Status, service::Routes};
 
 use self::{
-    agent::Waits,
     identity::{Caller, Identity, Surface},
     owner::Owner,
     presence::Leases,
     stop::{Stop, Until},
+    waits::Waits,
 };
 use crate::wire::{
     pb::pilothouse::v1::{
@@ -39,6 +39,7 @@ mod agent;
 mod operator;
 mod pipe;
 mod presence;
+mod waits;
 
 pub use pipe::Pipe;
 
@@ -208,7 +209,7 @@ pub async fn listen_on_loopback(address: SocketAddr) -> Result<TcpListener, Stri
 /// # Errors
 /// A sentence that says why not; also if a server answers there.
 pub fn listen_on_socket(path: &std::path::Path) -> Result<UnixListener, String> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
     let fault = |error: std::io::Error| format!("{}: {error}", path.display());
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(format!(
@@ -216,9 +217,12 @@ pub fn listen_on_socket(path: &std::path::Path) -> Result<UnixListener, String> 
             path.display()
         ));
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
-        _ => {}
+    // A socket that nobody answers on was left by a server that was killed; anything else is not ours to take away.
+    match std::fs::symlink_metadata(path) {
+        Ok(file) if file.file_type().is_socket() => std::fs::remove_file(path).map_err(fault)?,
+        Ok(_) => return Err(format!("{}: it is there, and no socket", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(fault(error)),
     }
     let listener = UnixListener::bind(path).map_err(fault)?;
     let only_its_owner = std::fs::Permissions::from_mode(0o600);

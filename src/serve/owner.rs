@@ -74,6 +74,7 @@ impl Job {
             Wish::File(file) | Wish::Observe(Observation::Asked(file)) => {
                 frame + file.filing.detail.bytes()
             }
+            Wish::Say { text, .. } => frame + text.raw().len(),
             _ => frame,
         }
     }
@@ -253,6 +254,14 @@ impl Owner {
     }
 }
 
+/// 80 random bits and more, for an id.
+///
+/// # Errors
+/// If the machine has none.
+pub fn randomness() -> Result<u128, getrandom::Error> {
+    Ok((u128::from(getrandom::u64()?) << 64) | u128::from(getrandom::u64()?))
+}
+
 fn stopping() -> Refusal {
     Refusal::Unavailable("the server is stopping".into())
 }
@@ -290,11 +299,14 @@ impl<'a> Waiter<'a> {
     }
 }
 
+/// Its own hold on the notice is let go under the table's lock, so that the last of several that leave at once sees that
+/// it is the last.
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiters = lock(&self.shared.waiters);
-        // This one and the table's own: nobody else waits.
-        let alone = |notify: &Arc<Notify>| Arc::strong_count(notify) <= 2;
+        drop(std::mem::take(&mut self.notify));
+        // The table's own is the only one: nobody waits.
+        let alone = |notify: &Arc<Notify>| Arc::strong_count(notify) == 1;
         if waiters.get(&self.id).is_some_and(alone) {
             waiters.remove(&self.id);
         }
@@ -386,7 +398,9 @@ impl Desk {
                 },
             };
             let batch = drain(first, jobs);
-            if let Some(reserve) = &mut self.reserve {
+            if batch.is_empty()
+                && let Some(reserve) = &mut self.reserve
+            {
                 reserve.restore();
             }
             if !batch.is_empty() || self.is_due() {
@@ -570,8 +584,7 @@ impl Decider<'_> {
         command: &mut Command,
         now: Timestamp,
     ) -> Result<Result<Vec<Event>, Refusal>, LogError> {
-        let files = matches!(command.wish, Wish::File(_) | Wish::OpenRun(_));
-        if files && self.filing_refused {
+        if self.filing_refused && !ends_something(&command.wish) {
             let why = "no space left on the server's disk; decisions still count".into();
             return Ok(Err(Refusal::Unavailable(why)));
         }
@@ -634,6 +647,42 @@ fn fold(
     }
 }
 
+/// What may use the room that is kept for it on a full disk: what answers, ends or delivers.
+fn ends_something(wish: &Wish) -> bool {
+    match wish {
+        Wish::Decide(_)
+        | Wish::Extend { .. }
+        | Wish::Dismiss { .. }
+        | Wish::Withdraw { .. }
+        | Wish::GiveUp { .. }
+        | Wish::ReportApplied { .. }
+        | Wish::EndRun { .. }
+        | Wish::Attend { .. } => true,
+        Wish::Observe(Observation::Asked(_)) => false,
+        Wish::Observe(_) => true,
+        Wish::OpenRun(_)
+        | Wish::File(_)
+        | Wish::ReportTask { .. }
+        | Wish::ReportPlan { .. }
+        | Wish::Say { .. } => false,
+    }
+}
+
+/// The run that a foreign original is kept for.
+fn run_of(wish: &Wish) -> Option<RunId> {
+    match wish {
+        Wish::OpenRun(open) => Some(open.id),
+        Wish::File(file) | Wish::Observe(Observation::Asked(file)) => Some(file.run),
+        Wish::EndRun { run, .. }
+        | Wish::ReportTask { run, .. }
+        | Wish::ReportPlan { run, .. }
+        | Wish::Say { run, .. }
+        | Wish::Attend { run, .. }
+        | Wish::Observe(Observation::Resolved { run, .. }) => Some(*run),
+        _ => None,
+    }
+}
+
 /// What is large goes to disk beside its event, in the same commit.
 fn keep_detail(writes: &mut Writes, job: &Job, events: &[Event]) {
     let filed = match &job.command.wish {
@@ -648,7 +697,7 @@ fn keep_detail(writes: &mut Writes, job: &Job, events: &[Event]) {
             .details
             .push((file.id, file.filing.detail.to_bytes()));
     }
-    let run: Option<RunId> = events.iter().find_map(Event::run);
+    let run = run_of(&job.command.wish).filter(|_| !events.is_empty());
     if let (Some(run), Some(frame)) = (run, &job.frame) {
         writes.frames.push((run, frame.clone()));
     }

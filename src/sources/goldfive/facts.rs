@@ -133,7 +133,7 @@ fn moved(run: RunId, task: &str, step: &TaskStep) -> Option<Wish> {
         TaskStep::Cancelled { reason } => (TaskState::Cancelled, reason.as_str()),
         TaskStep::Blocked { blocker, needed } => {
             let blocker = short(blocker, limits::NAME);
-            let needed = short(needed, limits::NEEDED);
+            let needed = short(needed, limits::TASK_KEPT);
             (TaskState::Blocked { blocker, needed }, "")
         }
         TaskStep::Moved { to, source, .. } => (task_state(to)?, source.as_str()),
