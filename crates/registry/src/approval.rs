@@ -630,7 +630,7 @@ pub fn title_for(subject: &Subject, prompt: &Untrusted) -> Untrusted {
             .trim()
             .to_owned(),
     };
-    crate::decide::cut(&Untrusted::new(title), crate::limits::TITLE)
+    Untrusted::new(title).cut(crate::limits::TITLE)
 }
 
 /// `publish_the_logbook` → `Publish the logbook`.
