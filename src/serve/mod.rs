@@ -10,9 +10,9 @@ use tokio::{
 };
 use tokio_stream::{
     StreamExt,
-    wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream},
+    wrappers::{ReceiverStream, UnixListenerStream},
 };
-use tonic::{Request, Status, service::Routes};
+use tonic::{Request, Status, service::Routes, transport::server::TcpIncoming};
 
 use self::{
     identity::{Caller, Identity, Surface},
@@ -97,13 +97,9 @@ impl Server {
                 UnixListenerStream::new(socket).filter(Result::is_ok),
             )
         });
-        let tcp = listeners.tcp.map(|tcp| {
-            answer(
-                &routes,
-                &stop,
-                TcpListenerStream::new(tcp).filter(Result::is_ok),
-            )
-        });
+        let tcp = listeners
+            .tcp
+            .map(|tcp| answer(&routes, &stop, at_once(tcp).filter(Result::is_ok)));
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
             answer(&routes, &stop, pipes)
@@ -152,6 +148,12 @@ impl Server {
             }
         })
     }
+}
+
+/// What is written is sent: without this a new connection's first answers wait 40 ms each for the
+/// acknowledgement of what was sent before.
+fn at_once(tcp: TcpListener) -> TcpIncoming {
+    TcpIncoming::from(tcp).with_nodelay(Some(true))
 }
 
 async fn maybe<T, E>(work: Option<impl Future<Output = Result<T, E>>>) -> Result<(), E> {

@@ -118,20 +118,20 @@ impl Cards {
             kept: vec![],
         };
         for asks in ASKS {
-            let kept = cards.new(asks).await;
+            let kept = cards.another(asks).await;
             cards.kept.push(kept);
         }
         cards
     }
 
-    async fn new(&mut self, asks: Asks) -> pb::FileResponse {
+    async fn another(&mut self, asks: Asks) -> pb::FileResponse {
         self.filed += 1;
         let target = format!("t{}", self.filed);
         file(&mut self.agent, question(&self.run, &target, asks)).await
     }
 
     /// Of a run whose agent does not stay, so that it may be dismissed.
-    async fn new_detached(&mut self) -> pb::FileResponse {
+    async fn detached(&mut self) -> pb::FileResponse {
         self.filed += 1;
         let name = format!("cli{}", self.filed);
         let run = pb::OpenRunRequest {
@@ -144,7 +144,7 @@ impl Cards {
 
     async fn fit_for(&mut self, cell: char, asks: usize) -> pb::FileResponse {
         match cell {
-            'y' => self.new(ASKS[asks]).await,
+            'y' => self.another(ASKS[asks]).await,
             _ => self.kept[asks].clone(),
         }
     }
@@ -198,7 +198,7 @@ async fn each_cell_of_the_matrix_is_as_it_is_written() {
         let cell = cells.next().unwrap().chars().next().unwrap();
         agrees(who, Verb::Dismiss, "", cell);
         let card = match cell {
-            'y' => cards.new_detached().await,
+            'y' => cards.detached().await,
             _ => cards.kept[1].clone(),
         };
         let answer = person.dismiss(dismissal(&card.approval_id)).await;

@@ -13,7 +13,15 @@ mod picture;
 mod pictures;
 mod pty;
 mod replay;
+mod rows;
 mod screen;
 mod server;
 mod watch;
 mod wire_limits;
+
+// What reads the rows of the rules, and says what came of them.
+#[allow(dead_code)]
+#[path = "../../crates/registry/tests/rules/script.rs"]
+mod script;
+#[path = "../../crates/registry/tests/rules/wishes.rs"]
+mod wishes;

@@ -1,12 +1,14 @@
 //! How much is taken over the wire, and that what is refused leaves nothing behind.
 
+use std::time::{Duration, Instant};
+
 use pilothouse::wire::{
     pb::pilothouse::v1::{self as pb, Asks, Verdict},
     status::refused,
 };
 use tonic::Code;
 
-use crate::house::{Agent, House, decision, file, open, question, run_of, waiting, word};
+use crate::house::{Agent, House, decision, file, get, open, question, run_of, waiting, word};
 
 fn field(name: &str) -> pb::Field {
     pb::Field {
@@ -431,4 +433,23 @@ async fn arguments_come_back_byte_for_byte() {
         assert_eq!(word(&answer), "invalid", "{args:?}: {answer:?}");
     }
     assert_eq!(house.head().await, before, "nothing was recorded");
+}
+
+/// The kernel holds small writes back for 40 ms where nobody tells it not to.
+#[tokio::test]
+async fn an_answer_is_not_held_back_until_the_one_before_is_acknowledged() {
+    let house = House::open();
+    let mut agent = house.agent("agent:a1");
+    let run = open(&mut agent, "r1", "").await;
+    let card = file(&mut agent, question(&run, "t", Asks::Operator)).await;
+    let mut fastest = Duration::MAX;
+    for _ in 0..20 {
+        let mut person = house.person("viewer:v");
+        let from = Instant::now();
+        for _ in 0..3 {
+            person.get(get(&card.approval_id)).await.unwrap();
+        }
+        fastest = fastest.min(from.elapsed());
+    }
+    assert!(fastest < Duration::from_millis(35), "{fastest:?}");
 }

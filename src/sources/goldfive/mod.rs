@@ -19,8 +19,10 @@ use registry::{
     run::{Presence, Source},
 };
 use tokio::{net::TcpListener, sync::watch};
-use tokio_stream::{Stream, StreamExt, wrappers::TcpListenerStream};
-use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
+use tokio_stream::{Stream, StreamExt};
+use tonic::{
+    Request, Response, Status, Streaming, metadata::MetadataMap, transport::server::TcpIncoming,
+};
 
 use self::agents::Agents;
 use crate::{
@@ -139,15 +141,14 @@ impl Door {
         let stopped = async move {
             let _ = stopping.wait_for(|stopping| *stopping).await;
         };
+        // What is written is sent, and not held back for an acknowledgement.
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let service = HarmonografServer::new(self).max_decoding_message_size(FRAME_BYTES);
         let served = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(std::time::Duration::from_secs(20)))
             .http2_keepalive_timeout(Some(std::time::Duration::from_secs(10)))
             .add_service(service)
-            .serve_with_incoming_shutdown(
-                TcpListenerStream::new(listener).filter(Result::is_ok),
-                stopped,
-            )
+            .serve_with_incoming_shutdown(incoming.filter(Result::is_ok), stopped)
             .await;
         delivering.abort();
         served

@@ -4,6 +4,7 @@
 mod chance;
 mod roles;
 mod script;
+mod wishes;
 mod world;
 
 use std::path::{Path, PathBuf};
