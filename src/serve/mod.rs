@@ -9,7 +9,7 @@ use tokio::{
     sync::mpsc,
 };
 use tokio_stream::{
-    StreamExt,
+    Stream, StreamExt,
     wrappers::{ReceiverStream, UnixListenerStream},
 };
 use tonic::{Request, Status, service::Routes, transport::server::TcpIncoming};
@@ -45,6 +45,8 @@ pub use pipe::Pipe;
 
 /// What tonic takes at most; our own limits are lower and answer in words.
 const MESSAGE_BYTES: usize = 1024 * 1024;
+/// After a connection that could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long open calls may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -90,16 +92,12 @@ impl Server {
     pub async fn run(self, listeners: Listeners) -> Result<(), tonic::transport::Error> {
         let (stop, routes) = (self.stop.clone(), self.routes().await);
         let leases = tokio::spawn(self.leases.clone().watch(self.owner.clone()));
-        let socket = listeners.socket.map(|socket| {
-            answer(
-                &routes,
-                &stop,
-                UnixListenerStream::new(socket).filter(Result::is_ok),
-            )
-        });
+        let socket = listeners
+            .socket
+            .map(|socket| answer(&routes, &stop, accepted(UnixListenerStream::new(socket))));
         let tcp = listeners
             .tcp
-            .map(|tcp| answer(&routes, &stop, at_once(tcp).filter(Result::is_ok)));
+            .map(|tcp| answer(&routes, &stop, accepted(at_once(tcp))));
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
             answer(&routes, &stop, pipes)
@@ -150,6 +148,20 @@ impl Server {
     }
 }
 
+/// Connections that came to be. One that did not is no reason to stop, nor to spin: out of file descriptors, the next one
+/// fails as well.
+fn accepted<IO, E>(
+    incoming: impl Stream<Item = Result<IO, E>>,
+) -> impl Stream<Item = Result<IO, E>> {
+    let paced = incoming.then(|connection| async {
+        if connection.is_err() {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+        connection
+    });
+    paced.filter(Result::is_ok)
+}
+
 /// What is written is sent: without this a new connection's first answers wait 40 ms each for the
 /// acknowledgement of what was sent before.
 fn at_once(tcp: TcpListener) -> TcpIncoming {
@@ -170,7 +182,7 @@ async fn answer<S, IO, E>(
     incoming: S,
 ) -> Result<(), tonic::transport::Error>
 where
-    S: tokio_stream::Stream<Item = Result<IO, E>>,
+    S: Stream<Item = Result<IO, E>>,
     IO: tokio::io::AsyncRead
         + tokio::io::AsyncWrite
         + tonic::transport::server::Connected

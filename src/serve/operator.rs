@@ -6,6 +6,7 @@ use registry::{
     Principal, Refusal, Run, RunId, Seq, State, Timestamp, Untrusted, Wish,
     decide::Reply,
     event::Recorded,
+    log::Reader,
     state::Row,
     who::{Verb, may, sees},
 };
@@ -71,13 +72,45 @@ impl Server {
         request: GetRunRequest,
     ) -> Result<GetRunResponse, Refusal> {
         let (named, after) = wire::get_run(request)?;
-        let run = find_run(&self.owner.state(), by, &named)?;
+        let known = find_run(&self.owner.state(), by, &named);
+        let run = match known {
+            Err(Refusal::NotFound(_)) => self.forgotten_run(by, &named).await?,
+            known => known?,
+        };
         let id = run.id;
-        let read = move |log: &dyn registry::log::Reader| log.record(id, after, RECORD_EVENTS + 1);
-        let mut record = self.owner.read_log(read).await?;
-        let has_more = record.len() > RECORD_EVENTS;
-        record.truncate(RECORD_EVENTS);
-        Ok(wire::got_run(&run, &record, has_more))
+        let read = move |log: &dyn Reader| log.record(id, after, RECORD_EVENTS + 1);
+        let events = self.owner.read_log(read).await?;
+        let (mut record, mut room, mut prev) = (Vec::new(), wire::Room::default(), after);
+        for recorded in events.iter().take(RECORD_EVENTS) {
+            let item = wire::record_item(recorded, prev);
+            if !room.takes(&item) {
+                break;
+            }
+            prev = recorded.seq;
+            record.push(item);
+        }
+        let has_more = record.len() < events.len();
+        Ok(wire::got_run(&run, record, has_more))
+    }
+
+    /// A run that ended so long ago that State has let it go: folded from its record.
+    async fn forgotten_run(&self, by: &Principal, named: &Untrusted) -> Result<Arc<Run>, Refusal> {
+        let gone = || Refusal::NotFound("run");
+        let id: RunId = named.raw().parse().map_err(|_| gone())?;
+        let mut state = State::default();
+        loop {
+            let after = state.head();
+            let read = move |log: &dyn Reader| log.record(id, after, RECORD_EVENTS);
+            let events = self.owner.read_log(read).await?;
+            events.iter().for_each(|recorded| state.fold(recorded));
+            if events.len() < RECORD_EVENTS {
+                break;
+            }
+        }
+        let run = state.run(id).filter(|run| run.key.tenant == *by.tenant());
+        let run = run.ok_or_else(gone)?;
+        may(by, Verb::See, run.owner.as_ref(), None)?;
+        Ok(run.clone())
     }
 
     async fn decide_one(
@@ -117,7 +150,7 @@ impl Server {
         let wish = wire::list(request)?;
         let state = self.owner.state();
         let mut items = Vec::new();
-        let (mut last, mut next) = (None, None);
+        let (mut last, mut next, mut room) = (None, None, wire::Room::default());
         for pending in state.pending_after(wish.after) {
             let approval = &pending.approval;
             let labels = |(key, value)| approval.labels.get(key) == Some(value);
@@ -132,12 +165,13 @@ impl Server {
             let Some(run) = state.run(approval.run).filter(|_| matches) else {
                 continue;
             };
-            if items.len() == wish.limit {
+            let item = wire::open_item(pending, run);
+            if items.len() == wish.limit || !room.takes(&item) {
                 next = last;
                 break;
             }
             last = Some(approval.id);
-            items.push(wire::open_item(pending, run));
+            items.push(item);
         }
         Ok(wire::page(items, next, state.head()))
     }
@@ -148,7 +182,7 @@ impl Server {
         request: HistoryRequest,
     ) -> Result<HistoryResponse, Refusal> {
         let (limit, mut before) = wire::history(request)?;
-        let mut shown = Vec::new();
+        let (mut shown, mut room) = (Vec::new(), wire::Room::default());
         loop {
             let tenant = by.tenant().clone();
             let page = self
@@ -157,16 +191,20 @@ impl Server {
             let page = page.await?;
             let last = page.len() < HISTORY_PAGE;
             for settled in page {
-                before = Some(settled.seq);
                 if sees(by, &settled.approval.scope()) {
-                    shown.push(settled);
+                    let item = wire::ended_item(&settled);
+                    if !room.takes(&item) {
+                        return Ok(wire::history_page(shown, before));
+                    }
+                    shown.push(item);
                 }
+                before = Some(settled.seq);
                 if shown.len() == limit {
-                    return Ok(wire::history_page(&shown, before));
+                    return Ok(wire::history_page(shown, before));
                 }
             }
             if last {
-                return Ok(wire::history_page(&shown, None));
+                return Ok(wire::history_page(shown, None));
             }
         }
     }

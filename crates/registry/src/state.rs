@@ -237,7 +237,7 @@ impl State {
     }
 
     /// Folds one fact in, and lets go of nothing.
-    pub(crate) fn fold(&mut self, recorded: &Recorded) {
+    pub fn fold(&mut self, recorded: &Recorded) {
         let (seq, at) = (recorded.seq, recorded.at);
         self.head = seq;
         self.last_at = at;

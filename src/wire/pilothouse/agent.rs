@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use registry::{
     ApprovalId, Name, Principal, Refusal, RunId, Untrusted, Wish,
-    approval::{Filing, title_for},
+    approval::{Filing, Hold, title_for},
     command::{Ending, File, OpenRun},
     names::{Key, WaitId},
     run::{RunKey, Source},
@@ -155,7 +155,7 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         labels: labels_of(req.labels),
         deadline,
         on_deadline,
-        hold: word_or_default(req.hold)?,
+        hold: nothing_held(word_or_default(req.hold)?)?,
         risk: word_or_default(req.risk)?,
     };
     Ok(Wish::File(Box::new(File {
@@ -164,6 +164,14 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         filing,
         past: None,
     })))
+}
+
+/// Nothing is promised that is not kept yet.
+fn nothing_held(hold: Hold) -> Result<Hold, Refusal> {
+    match hold {
+        Hold::Nothing => Ok(hold),
+        Hold::Thread => Err(Refusal::Invalid("HOLD_THREAD is not available yet".into())),
+    }
 }
 
 /// A waiter, or a look without one.

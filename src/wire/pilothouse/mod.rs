@@ -43,8 +43,9 @@ pub use ask::{
 };
 pub use operator::{ListWish, decide, dismiss, extend, get, get_run, history, list, watch};
 pub use out::{
-    decided, extended, filed, gave_up, got, got_run, heartbeat_answer, history_page, open_item,
-    opened, page, pending_left, recorded, row, settled_await, snapshot_end, tick, whoami,
+    Room, decided, ended_item, extended, filed, gave_up, got, got_run, heartbeat_answer,
+    history_page, open_item, opened, page, pending_left, record_item, recorded, row, settled_await,
+    snapshot_end, tick, whoami,
 };
 pub use read::{
     Awaited, Filed, Me, Page, RunRecord, approval, awaited, decided_as, decision, detail,

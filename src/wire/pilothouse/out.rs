@@ -65,12 +65,50 @@ pub fn heartbeat_answer(now: Timestamp) -> pb::HeartbeatResponse {
 
 // === For people ===
 
-/// One entry of a page.
+/// What one answer may hold, in bytes: far below what a client reads at most.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Room for the entries of one page.
+#[derive(Debug)]
+pub struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(PAGE_BYTES)
+    }
+}
+
+impl Room {
+    /// Whether one more entry fits; an empty page takes any.
+    pub fn takes(&mut self, entry: &impl prost::Message) -> bool {
+        let bytes = entry.encoded_len();
+        let fits = self.0 == PAGE_BYTES || bytes <= self.0;
+        self.0 = self.0.saturating_sub(bytes);
+        fits
+    }
+}
+
+/// One entry of a page; of its run all but the tasks and the plan.
 pub fn open_item(pending: &Pending, run: &Run) -> pb::OpenItem {
+    let run = pb::Run {
+        tasks: Vec::new(),
+        plan: None,
+        ..run_out(run)
+    };
     pb::OpenItem {
         pending: Some(pending_out(pending)),
-        run: Some(run_out(run)),
+        run: Some(run),
     }
+}
+
+/// One entry of what has ended.
+pub fn ended_item(settled: &Settled) -> pb::Settled {
+    settled_out(settled)
+}
+
+/// One entry of a run's record; `prev_seq` is the one before it.
+pub fn record_item(recorded: &Recorded, prev_seq: Seq) -> pb::Recorded {
+    recorded_out(recorded, prev_seq)
 }
 
 /// One page of what is open: the next one begins after `next`; it holds all up to the event `as_of`.
@@ -97,24 +135,18 @@ pub fn got(asked: &Asked, detail: &Detail, run: Option<&Run>) -> pb::GetResponse
 }
 
 /// A run, and a piece of its record.
-pub fn got_run(run: &Run, record: &[Recorded], has_more: bool) -> pb::GetRunResponse {
-    let before = record.iter().map(|recorded| recorded.seq);
-    let before = [0].into_iter().chain(before);
+pub fn got_run(run: &Run, record: Vec<pb::Recorded>, has_more: bool) -> pb::GetRunResponse {
     pb::GetRunResponse {
         run: Some(run_out(run)),
-        record: record
-            .iter()
-            .zip(before)
-            .map(|(recorded, prev_seq)| recorded_out(recorded, prev_seq))
-            .collect(),
+        record,
         has_more,
     }
 }
 
 /// One page of what has ended: the next one begins before the event `next`.
-pub fn history_page(settled: &[Settled], next: Option<Seq>) -> pb::HistoryResponse {
+pub fn history_page(settled: Vec<pb::Settled>, next: Option<Seq>) -> pb::HistoryResponse {
     pb::HistoryResponse {
-        settled: settled.iter().map(settled_out).collect(),
+        settled,
         next_page_token: next.map(|seq| seq.to_string()).unwrap_or_default(),
     }
 }
