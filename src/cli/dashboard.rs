@@ -19,6 +19,7 @@ use crate::{
         keymap::Keymap,
         msg::{Me, Refused},
     },
+    serve::home::Home,
     terminal::{self, Ending, Input, Inputs, Interrupt, Interrupts, Screen, Suspended},
 };
 
@@ -35,7 +36,8 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     }
     needs_a_terminal()?;
     let (dir, socket) = (place.dir()?, place.socket()?);
-    let host = Host::start(&dir, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
+    let home = Home::take(&dir).map_err(Stopped::fault)?;
+    let host = Host::start(home, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
     let pipe = host.pipe.clone();
     let client = Client::over(move || {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);

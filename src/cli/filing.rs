@@ -16,10 +16,16 @@ use super::{
     exit::{self, Stopped},
     print, verbs,
 };
-use crate::wire::pilothouse::{Awaited, Opening};
+use crate::{
+    connect::CallError,
+    wire::pilothouse::{Awaited, Opening},
+};
 
 /// The longest that one call of `wait` asks to be held.
 const HELD: Duration = Duration::from_secs(50);
+
+/// Between two tries while the server is away.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Files, and prints the id.
 pub(crate) async fn file(place: &Place, file: args::File) -> Result<u8, Stopped> {
@@ -174,12 +180,16 @@ pub(crate) async fn wait(
     let id = id.parse()?;
     let client = verbs::client(place)?;
     let began = Instant::now();
+    let mut was_there = false;
     loop {
         let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
         let held = left.map_or(HELD, |left| left.min(HELD));
-        match client.poll(id, held).await? {
-            Awaited::Settled(settled) => return ended(&settled),
-            Awaited::Pending { .. } | Awaited::TimedOut(_) => {}
+        match client.poll(id, held).await {
+            Ok(Awaited::Settled(settled)) => return ended(&settled),
+            Ok(Awaited::Pending { .. } | Awaited::TimedOut(_)) => was_there = true,
+            // A server that was there comes back: the question is kept.
+            Err(CallError::NoServer(_)) if was_there => tokio::time::sleep(AWAY_PAUSE).await,
+            Err(error) => return Err(error.into()),
         }
         if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
             eprintln!("pilothouse: not yet");

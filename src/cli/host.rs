@@ -79,9 +79,8 @@ impl Doors {
 }
 
 impl Host {
-    /// Takes the data directory, opens its log, and begins to answer.
-    pub(crate) fn start(dir: &Path, doors: Doors, fatal: Fatal) -> Result<Self, Stopped> {
-        let home = Home::take(dir).map_err(Stopped::fault)?;
+    /// Opens the log of a data directory, and begins to answer.
+    pub(crate) fn start(home: Home, doors: Doors, fatal: Fatal) -> Result<Self, Stopped> {
         let socket = open_socket(&doors.socket)?;
         let log = home
             .log()

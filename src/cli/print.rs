@@ -10,8 +10,8 @@ use std::{
 use registry::{
     Approval, Detail, Pending, Recorded, Run, Settled, Shown, Untrusted,
     approval::{Decision, Outcome, Why},
-    form::{Answer, Answers, Form, Kind, Presence},
-    run::{Presence as There, RunState},
+    form::{Answer, Answers, Field, Form, Kind, Presence},
+    run::{Presence as There, RunState, TaskState},
     text::json_safe,
 };
 use serde_json::{Map, Value, json};
@@ -215,8 +215,17 @@ pub(crate) fn run(run: &Run, record: &[Recorded]) -> Value {
             "id": id.raw(),
             "title": task.title.raw(),
             "state": task.state.word(),
+            "blocker": blocked(&task.state).map(|(blocker, _)| blocker.raw()),
+            "needed": blocked(&task.state).map(|(_, needed)| needed.raw()),
             "detail": task.detail.raw(),
             "at": task.at.to_string(),
+        })
+    });
+    let plan = run.plan.as_ref().map(|plan| {
+        json!({
+            "revision": plan.revision,
+            "summary": plan.summary.raw(),
+            "tasks": plan.tasks.iter().map(|task| task.id.raw()).collect::<Vec<_>>(),
         })
     });
     let interrupt = match run.state {
@@ -242,9 +251,17 @@ pub(crate) fn run(run: &Run, record: &[Recorded]) -> Value {
         "interrupt_kind": interrupt,
         "presence": presence,
         "tasks": tasks.collect::<Vec<_>>(),
+        "plan": plan,
         "open": run.open.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "record": record.iter().map(event).collect::<Vec<_>>(),
     })
+}
+
+fn blocked(state: &TaskState) -> Option<(&Untrusted, &Untrusted)> {
+    match state {
+        TaskState::Blocked { blocker, needed } => Some((blocker, needed)),
+        _ => None,
+    }
 }
 
 /// A fact, as `watch --json` has it.
@@ -337,39 +354,93 @@ pub(crate) fn ago(span: std::time::Duration) -> String {
     }
 }
 
-/// A card for people: everything that will run, and who asks.
+/// A card for people: everything that the digest covers, and who asks.
 pub(crate) fn card(approval: &Approval, detail: &Detail) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: Shown| {
-        for (n, line) in value.as_str().lines().enumerate() {
-            let name = if n == 0 { name } else { "" };
-            text.push_str(&format!("{name:<10} {line}\n"));
-        }
-    };
-    row("title", approval.title.line());
-    row("agent", approval.from.agent.line());
-    row("run", approval.from.invocation.line());
-    row("asks", Untrusted::new(approval.asks.people()).line());
-    row("prompt", detail.prompt.block());
-    row("body", detail.body.block());
-    row("program", detail.facts.block());
+    let mut card = Card(String::new());
+    card.row("title", &approval.title.line());
+    if approval.risk == registry::approval::Risk::High {
+        card.row(
+            "risk",
+            &Untrusted::new("HIGH: the tool says that it is dangerous").line(),
+        );
+    }
+    card.row("agent", &approval.from.agent.line());
+    card.row(
+        "source",
+        &Untrusted::new(approval.from.source.word()).line(),
+    );
+    card.row("run", &approval.from.invocation.line());
+    card.row("task", &approval.subject.task().line());
+    if let Some(owner) = &approval.owner {
+        card.row("for", &Untrusted::new(owner.as_str()).line());
+    }
+    card.row("asks", &Untrusted::new(approval.asks.people()).line());
+    for (key, value) in &approval.labels {
+        let label = format!("{}={}", key.raw(), value.raw());
+        card.row("label", &Untrusted::new(label).line());
+    }
+    if let Some(deadline) = approval.deadline {
+        card.row("deadline", &Untrusted::new(deadline.to_string()).line());
+    }
+    card.row("prompt", &detail.prompt.block());
+    card.row("body", &detail.body.block());
+    card.row("program", &detail.facts.block());
     if let Some(tool) = approval.subject.tool() {
-        row("tool", tool.line());
+        card.row("tool", &tool.line());
     }
     if let Some(args) = &detail.args {
-        row("arguments", args.block());
+        card.row("arguments", &args.block());
     }
     for field in detail.form.fields() {
-        let default = match &field.presence {
-            Presence::Required => " (required)".into(),
-            Presence::Defaulted(default) | Presence::Optional(default) => {
-                format!(" = {}", default.to_raw())
-            }
-        };
-        let said = format!("{}: {}{default}", field.name, field.kind.word());
-        row("field", Untrusted::new(said).line());
+        card.row("field", &Untrusted::new(field_text(field)).block());
     }
-    text.push_str(&format!("{:<10} {}\n", "id", approval.id));
-    text.push_str(&format!("{:<10} {}", "digest", approval.digest));
+    card.row("id", &Untrusted::new(approval.id.to_string()).line());
+    card.row(
+        "digest",
+        &Untrusted::new(approval.digest.to_string()).line(),
+    );
+    card.0.truncate(card.0.trim_end().len());
+    card.0
+}
+
+/// Rows of a name and a text; further lines of the text stand below its first.
+struct Card(String);
+
+impl Card {
+    fn row(&mut self, name: &str, value: &Shown) {
+        for (n, line) in value.as_str().lines().enumerate() {
+            let name = if n == 0 { name } else { "" };
+            self.0.push_str(&format!("{name:<10} {line}\n"));
+        }
+    }
+}
+
+/// One field of a form, with all that its answer depends on.
+fn field_text(field: &Field) -> String {
+    let presence = match &field.presence {
+        Presence::Required => "required".into(),
+        Presence::Defaulted(default) => format!("default {}", default.to_raw()),
+        Presence::Optional(default) => format!("optional, default {:?}", default.to_raw()),
+    };
+    let kind = field.kind.word();
+    let mut text = format!(
+        "{}: {} · {kind} · {presence}",
+        field.name,
+        field.label.raw()
+    );
+    if let Kind::Enum(choices) = &field.kind {
+        for choice in choices {
+            let (value, label) = (choice.value.raw(), choice.label.raw());
+            let said = if value == label {
+                String::new()
+            } else {
+                format!(" ({label})")
+            };
+            text.push_str(&format!("\n  {value}{said}"));
+        }
+    }
+    if !field.help.is_empty() {
+        text.push_str(&format!("\n  {}", field.help.raw()));
+    }
     text
 }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
+    serve::home::Home,
     serve::identity::go_together,
     wire::pilothouse::{Asked, Got, ListWish},
 };
@@ -50,8 +51,9 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
     let fault = |error: std::io::Error| Stopped::fault(error.to_string());
     let asked_to_end = signals().map_err(fault)?;
     tokio::pin!(asked_to_end);
+    let home = Home::take(&dir).map_err(Stopped::fault)?;
     let doors = Doors::of(serve, place.socket()?).await?;
-    let mut host = Host::start(&dir, doors, Box::new(fatal))?;
+    let mut host = Host::start(home, doors, Box::new(fatal))?;
     tracing::info!(data = %dir.display(), "serving");
     tokio::select! {
         ended = host.until_it_ends() => ended.map(|()| exit::DONE),
@@ -153,7 +155,8 @@ pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u
 /// What is open, then what happens; both as they would stand in `list` and in the log.
 pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
     let client = client(place)?;
-    client.whoami().await?;
+    // Whoever may not see is told so, and not again and again.
+    client.history(1, None).await?;
     let mut feed = crate::connect::watch(client, None, RetryNow::default());
     while let Some(news) = feed.next().await {
         match news {
@@ -330,6 +333,7 @@ pub(crate) async fn dismiss(place: &Place, id: &str, note: String) -> Result<u8,
 
 pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
     let me = client(place)?.whoami().await?;
+    let on_the_socket = me.by.contains("on the socket");
     let roles: Vec<&str> = me.roles.iter().map(|role| role.word()).collect();
     print::line(format!(
         "{} · {} · tenant {} · known by {} · server {}",
@@ -339,7 +343,7 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         Untrusted::new(me.by).line(),
         Untrusted::new(me.version).line(),
     ))?;
-    if roles.contains(&Role::Operator.word()) && place.server.is_none() {
+    if on_the_socket {
         eprintln!(
             "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you"
         );

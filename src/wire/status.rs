@@ -1,7 +1,7 @@
 //! A refusal as a gRPC status, and back. What a client goes by is the typed detail, never the text.
 
 use prost::Message;
-use registry::{Refusal, Timestamp};
+use registry::{Refusal, Timestamp, Untrusted};
 use tonic::{Code, Status};
 use tonic_types::pb as rpc;
 
@@ -11,11 +11,17 @@ use super::{
 };
 
 /// The type of our detail, after the slash of its URL.
+/// How much of a message stands outside the typed detail.
+const MESSAGE_BYTES: usize = 1024;
 const TYPE: &str = "pilothouse.v1.Refusal";
 
 /// The status that carries a refusal.
 pub fn status(refusal: &Refusal) -> Status {
-    let message = refusal.to_string();
+    // It travels in a header, which other clients limit to a few KiB; the detail has every field that is wrong.
+    let message = Untrusted::new(refusal.to_string())
+        .cut(MESSAGE_BYTES)
+        .raw()
+        .to_owned();
     let detail = prost_types::Any {
         type_url: format!("type.googleapis.com/{TYPE}"),
         value: detail(refusal).encode_to_vec(),

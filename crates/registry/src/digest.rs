@@ -40,7 +40,7 @@ pub struct Envelope<'a> {
     pub agent: &'a str,
     /// The tool that will run, or empty.
     pub tool: &'a str,
-    /// The hash of the bytes the tool gets, or empty.
+    /// The hash of the bytes the tool gets; of no bytes, where there is none.
     pub args_sha256: &'a str,
     /// One row.
     pub title: &'a str,
