@@ -41,7 +41,10 @@ pub(crate) async fn file(place: &Place, file: args::File) -> Result<u8, Stopped>
     let run = client.open_run(&run).await?;
     let filed = client.file(run, &filing).await?;
     for warning in filed.warnings {
-        eprintln!("pilothouse: note: {}", Untrusted::new(warning).line());
+        print::aside(format!(
+            "pilothouse: note: {}",
+            Untrusted::new(warning).line()
+        ));
     }
     print::line(filed.id)?;
     Ok(exit::DONE)
@@ -184,7 +187,7 @@ pub(crate) async fn wait(
             Awaited::Pending { .. } | Awaited::TimedOut(_) => {}
         }
         if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
-            eprintln!("pilothouse: not yet");
+            print::aside("pilothouse: not yet");
             return Ok(exit::NOT_YET);
         }
     }

@@ -81,7 +81,7 @@ fn signals() -> std::io::Result<impl Future<Output = u8>> {
 /// The log is broken: go on, and answers could be lost. Whoever restarts us gets what is on disk.
 pub(crate) fn fatal(why: &str) {
     crate::terminal::restore();
-    eprintln!("pilothouse: {}", Untrusted::new(why).block());
+    print::aside(format!("pilothouse: {}", Untrusted::new(why).block()));
     std::process::exit(70);
 }
 
@@ -171,7 +171,10 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
                 }
             }
             Feed::Offline { why, .. } => {
-                eprintln!("pilothouse: offline: {}", Untrusted::new(why).line())
+                print::aside(format!(
+                    "pilothouse: offline: {}",
+                    Untrusted::new(why).line()
+                ));
             }
             Feed::Connecting { .. } | Feed::Online { .. } => {}
         }
@@ -296,9 +299,9 @@ async fn confirmed(
             settled.outcome.word()
         )));
     }
-    eprintln!("{}", print::card(approval, &got.detail));
-    eprint!("\n{} this? [y/N] ", verdict.word());
-    let _ = std::io::stderr().flush();
+    print::aside(print::card(approval, &got.detail));
+    let asked = write!(std::io::stderr(), "\n{} this? [y/N] ", verdict.word());
+    asked.map_err(|error| Stopped::fault(format!("standard error: {error}")))?;
     let mut said = String::new();
     let read = std::io::stdin().read_line(&mut said);
     read.map_err(|error| Stopped::fault(format!("standard input: {error}")))?;
@@ -330,8 +333,8 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         Untrusted::new(me.version).line(),
     ))?;
     if roles.contains(&Role::Operator.word()) && place.server.is_none() {
-        eprintln!(
-            "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you"
+        print::aside(
+            "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you",
         );
     }
     Ok(exit::DONE)
@@ -346,14 +349,14 @@ pub(crate) fn token(name: &str, roles: &[RoleWord], tenant: &str) -> Result<u8, 
         .iter()
         .map(|role| format!("{:?}", role_of(*role).word()))
         .collect();
-    eprintln!("Add this to the server's token file; the token itself is printed once:\n");
-    eprintln!(
+    print::aside("Add this to the server's token file; the token itself is printed once:\n");
+    print::aside(format!(
         "[[token]]\nname = {:?}\nroles = [{}]\ntenant = {:?}\nsha256 = \"{}\"\n",
         name.as_str(),
         words.join(", "),
         tenant.as_str(),
         Sha256::of(&secret),
-    );
+    ));
     print::line(secret)?;
     Ok(exit::DONE)
 }

@@ -3,10 +3,14 @@
 
 mod arrows;
 mod commands;
+mod dashboard;
+mod desk;
+mod escapes;
 mod goldfive;
 mod goldfive_wire;
 mod picture;
 mod pty;
+mod relay;
 mod replay;
 mod screen;
 mod server;
