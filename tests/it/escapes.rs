@@ -31,6 +31,7 @@ pub(crate) fn only_ours(bytes: &[u8]) -> Sent {
             }
             '\x07' => sent.bells += 1,
             '\r' | '\n' => plain.push('\n'),
+            '\t' => panic!("a tab, behind {plain:?}"),
             c => plain.push(c),
         }
     }
