@@ -1,8 +1,8 @@
 //! The dashboard: one loop, in which nothing waits for the network.
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::time::Duration;
 
-use registry::{ApprovalId, command::Decide};
+use registry::{ApprovalId, Untrusted, command::Decide};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -10,7 +10,7 @@ use super::{
     args::Place,
     exit::{self, Stopped},
     host::{Doors, Host},
-    verbs,
+    print, verbs,
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
@@ -20,7 +20,7 @@ use crate::{
         msg::{Me, Refused},
     },
     serve::home::Home,
-    terminal::{self, Ending, Input, Inputs, Interrupt, Interrupts, Screen, Suspended},
+    terminal::{self, Ending, Input, Inputs, Interrupt, Interrupts, NoScreen, Screen, Suspended},
 };
 
 /// What one direction of the pipe within this process holds.
@@ -52,10 +52,10 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     let open = host.owner.state().all_pending().count();
     host.stop.stop();
     if open > 0 {
-        eprintln!(
+        print::aside(format!(
             "pilothouse: {open} still open; they are kept in {} and wait for the next start",
-            dir.display()
-        );
+            Untrusted::new(dir.display().to_string()).line()
+        ));
     }
     Ok(code)
 }
@@ -71,13 +71,21 @@ pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
     run(Client::connect(address, place.token()?), label).await
 }
 
+/// Before anything is opened, made or locked.
 fn needs_a_terminal() -> Result<(), Stopped> {
-    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        return Ok(());
+    terminal::check().map_err(|no| match no {
+        NoScreen::NotATerminal(_) => Stopped::usage(format!(
+            "{no}; `pilothouse list` and `pilothouse watch --json` do not"
+        )),
+        other => no_screen(&other),
+    })
+}
+
+fn no_screen(no: &NoScreen) -> Stopped {
+    Stopped {
+        code: no.exit_code(),
+        why: no.to_string(),
     }
-    Err(Stopped::usage(
-        "the dashboard needs a terminal; `pilothouse list` and `pilothouse watch --json` do not",
-    ))
 }
 
 async fn run(client: Client, server_label: String) -> Result<u8, Stopped> {
@@ -92,10 +100,7 @@ async fn run(client: Client, server_label: String) -> Result<u8, Stopped> {
     };
     terminal::install_panic_hook();
     let interrupts = Interrupts::listen().map_err(|error| Stopped::fault(error.to_string()))?;
-    let screen = Screen::enter().map_err(|error| Stopped {
-        code: error.exit_code(),
-        why: error.to_string(),
-    })?;
+    let screen = Screen::enter().map_err(|no| no_screen(&no))?;
     let (done, results) = mpsc::unbounded_channel();
     let retry = RetryNow::default();
     let feed = crate::connect::watch(client.clone(), None, retry.clone());

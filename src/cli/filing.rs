@@ -45,7 +45,10 @@ pub(crate) async fn file(place: &Place, file: args::File) -> Result<u8, Stopped>
     let run = client.open_run(&run).await?;
     let filed = client.file(run, &filing).await?;
     for warning in filed.warnings {
-        eprintln!("pilothouse: note: {}", Untrusted::new(warning).line());
+        print::aside(format!(
+            "pilothouse: note: {}",
+            Untrusted::new(warning).line()
+        ));
     }
     print::line(filed.id)?;
     Ok(exit::DONE)
@@ -192,7 +195,7 @@ pub(crate) async fn wait(
             Err(error) => return Err(error.into()),
         }
         if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {
-            eprintln!("pilothouse: not yet");
+            print::aside("pilothouse: not yet");
             return Ok(exit::NOT_YET);
         }
     }

@@ -40,10 +40,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(stopped) => {
             if !stopped.why.is_empty() {
-                eprintln!(
-                    "pilothouse: {}",
-                    registry::Untrusted::new(stopped.why).block()
-                );
+                let why = registry::Untrusted::new(stopped.why).block();
+                print::aside(format!("pilothouse: {why}"));
             }
             ExitCode::from(stopped.code)
         }

@@ -30,6 +30,11 @@ pub(crate) fn line(text: impl Display) -> Result<(), Stopped> {
     }
 }
 
+/// One line on standard error, for people. Where nobody can read it, nothing is lost.
+pub(crate) fn aside(text: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// One JSON object on a line, safe for a terminal and without loss.
 pub(crate) fn object(value: &Value) -> Result<(), Stopped> {
     line(json_safe(&value.to_string()))

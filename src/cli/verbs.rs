@@ -89,7 +89,7 @@ fn signals() -> std::io::Result<impl Future<Output = u8>> {
 /// The log is broken: go on, and answers could be lost. Whoever restarts us gets what is on disk.
 pub(crate) fn fatal(why: &str) {
     crate::terminal::restore();
-    eprintln!("pilothouse: {}", Untrusted::new(why).block());
+    print::aside(format!("pilothouse: {}", Untrusted::new(why).block()));
     std::process::exit(70);
 }
 
@@ -184,7 +184,10 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
                 }
             }
             Feed::Offline { why, .. } => {
-                eprintln!("pilothouse: offline: {}", Untrusted::new(why).line())
+                print::aside(format!(
+                    "pilothouse: offline: {}",
+                    Untrusted::new(why).line()
+                ));
             }
             Feed::Connecting { .. } | Feed::Online { .. } => {}
         }
@@ -309,9 +312,9 @@ async fn confirmed(
             settled.outcome.word()
         )));
     }
-    eprintln!("{}", print::card(approval, &got.detail));
-    eprint!("\n{} this? [y/N] ", verdict.word());
-    let _ = std::io::stderr().flush();
+    print::aside(print::card(approval, &got.detail));
+    let asked = write!(std::io::stderr(), "\n{} this? [y/N] ", verdict.word());
+    asked.map_err(|error| Stopped::fault(format!("standard error: {error}")))?;
     let mut said = String::new();
     let read = std::io::stdin().read_line(&mut said);
     read.map_err(|error| Stopped::fault(format!("standard input: {error}")))?;
@@ -344,8 +347,8 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         Untrusted::new(me.version).line(),
     ))?;
     if on_the_socket {
-        eprintln!(
-            "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you"
+        print::aside(
+            "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you",
         );
     }
     Ok(exit::DONE)
@@ -360,13 +363,13 @@ pub(crate) fn token(name: &str, roles: &[RoleWord], tenant: &str) -> Result<u8, 
     go_together(&roles).map_err(Stopped::usage)?;
     let secret = random_id("ph")? + &random_id("")?;
     let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
-    eprintln!("# Add this to the server's token file; the token itself is printed once.");
-    eprintln!(
+    print::aside("# Add this to the server's token file; the token itself is printed once.");
+    print::aside(format!(
         "[[token]]\nname = {}\nroles = {words:?}\ntenant = {:?}\nsha256 = \"{}\"\n",
         toml::Value::from(name.as_str()),
         tenant.as_str(),
         Sha256::of(&secret),
-    );
+    ));
     print::line(secret)?;
     Ok(exit::DONE)
 }

@@ -242,11 +242,25 @@ fn refuse(model: &mut Model, submit: &Submit, refused: &Refused) {
     model.warn(model.to_complete(intent, &error));
 }
 
-/// Lets go of what has come back as a fact.
+/// Lets go of what has come back as a fact; where the fact is another one, that is said.
 pub(super) fn settle_own(model: &mut Model) {
     let state = &model.state;
+    let overtaken = model.sent.iter().find_map(|(id, sent)| {
+        let settled = state.settled(*id)?;
+        let ours = settled.decision().map(|decision| &decision.id) == Some(&sent.submit.decision);
+        let wish = words::wish(sent.submit.verdict);
+        (!ours).then(|| {
+            format!(
+                "the {wish} was not taken: already {}",
+                words::ended(settled)
+            )
+        })
+    });
     model.sent.retain(|id, _| state.pending(*id).is_some());
     model.refused.retain(|id, _| state.pending(*id).is_some());
+    if let Some(words) = overtaken {
+        model.warn(words);
+    }
 }
 
 /// Nobody knows whether a decision that was on its way has arrived.

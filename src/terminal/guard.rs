@@ -107,8 +107,11 @@ pub fn restore() {
     let _ = terminal::disable_raw_mode();
 }
 
-/// Says no where there is nothing to draw on.
-pub(super) fn check() -> Result<(), NoScreen> {
+/// Says no where there is nothing to draw on, and touches nothing.
+///
+/// # Errors
+/// [`NoScreen`], and what to do about it.
+pub fn check() -> Result<(), NoScreen> {
     if !io::stdin().is_terminal() {
         return Err(NoScreen::NotATerminal("standard input"));
     }

@@ -8,7 +8,7 @@ mod input;
 mod output;
 mod signals;
 
-pub use guard::{NoScreen, install_panic_hook, restore};
+pub use guard::{NoScreen, check, install_panic_hook, restore};
 pub use input::{Input, Inputs};
 pub use output::{Drawn, Screen, Suspended};
 pub use signals::{Ending, Interrupt, Interrupts};

@@ -155,25 +155,34 @@ impl Screen {
         let mut codes = String::new();
         guard::put(&mut codes, SetTitle(&title));
         self.title = title;
-        guard::write(codes.as_bytes()).map(|_| ())
+        send(codes.as_bytes())
     }
 
     /// Puts text on the clipboard of the terminal that the operator sits at, also over SSH (OSC 52).
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
         let mut codes = String::new();
         guard::put(&mut codes, CopyToClipboard::to_clipboard_from(text));
-        guard::write(codes.as_bytes()).map(|_| ())
+        send(codes.as_bytes())
     }
 
     /// Rings.
     pub fn bell(&mut self) -> io::Result<()> {
-        guard::write(b"\x07").map(|_| ())
+        send(b"\x07")
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
         guard::restore();
+    }
+}
+
+/// Sends what is no frame. A terminal that is gone is no error here: the [`Interrupt`](super::Interrupt) that says so is
+/// coming.
+fn send(codes: &[u8]) -> io::Result<()> {
+    match guard::write(codes) {
+        Err(error) if !gone(&error) => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

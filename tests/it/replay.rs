@@ -119,6 +119,12 @@ impl Replay {
         true
     }
 
+    /// Plays one line.
+    pub(crate) async fn step(&mut self) {
+        let line = self.ahead.pop_front().expect("something more to do");
+        self.play(line).await;
+    }
+
     /// The control that the agent waits for.
     pub(crate) async fn control(&mut self) -> Arrived {
         assert!(self.waits(), "the agent waits for no control here");

@@ -73,6 +73,13 @@ impl Server {
         }
     }
 
+    /// From now on it takes what is sent and does nothing; only [`Server::kill`] ends that.
+    pub(crate) fn freeze(&self) {
+        let child = self.child.as_ref().unwrap();
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    }
+
     /// Asks it to end, and waits for that; its exit code.
     pub(crate) fn terminate(&mut self) -> Option<i32> {
         let mut child = self.child.take()?;
@@ -95,15 +102,7 @@ impl Server {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command
-            .args(args)
-            .arg("--data")
-            .arg(self.dir.path())
-            .env_remove("PILOTHOUSE_SERVER")
-            .env_remove("PILOTHOUSE_TOKEN_FILE")
-            .stdin(Stdio::null());
-        command
+        command_at(self.dir(), args)
     }
 
     /// Files, and gives the id.
@@ -138,6 +137,19 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A command against whoever keeps the registry in a directory.
+pub(crate) fn command_at(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(args)
+        .arg("--data")
+        .arg(dir)
+        .env_remove("PILOTHOUSE_SERVER")
+        .env_remove("PILOTHOUSE_TOKEN_FILE")
+        .stdin(Stdio::null());
+    command
 }
 
 /// What a command said.

@@ -275,6 +275,27 @@ fn our_own_decision_is_sent_until_its_event_is_back() {
     );
 }
 
+/// Case A25: also where the fact overtakes the refusal.
+#[test]
+fn who_was_overtaken_is_told_so() {
+    let asked = ask(1, "Deploy");
+    let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+    let sent = submits(&desk.press("x")).remove(0);
+    desk.record([decided(
+        &asked,
+        Verdict::Approve,
+        "user:grace",
+        decision("d2"),
+    )]);
+    let words = "the rejection was not taken: already granted by user:grace at";
+    assert!(desk.notice().starts_with(words), "{}", desk.notice());
+    desk.send(Msg::Decided {
+        decision: sent.decision,
+        result: refused("already_settled", "already granted by user:grace", &[]),
+    });
+    assert!(desk.notice().starts_with(words), "{}", desk.notice());
+}
+
 #[test]
 fn a_refusal_is_said_and_the_card_stays() {
     let rows = [

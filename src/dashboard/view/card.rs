@@ -393,10 +393,15 @@ impl Scene<'_> {
             (Action::CopyId, "copy"),
             (Action::ShowRaw, "raw"),
         ]);
+        // While text is typed these keys are letters.
+        let (key, said) = match self.model.context().takes_text() {
+            true => (Role::Muted, Role::Muted),
+            false => (Role::Hint, Role::Text),
+        };
         let mut parts = Vec::new();
         for (action, word) in actions {
-            parts.push(Part::new(Role::Hint, self.key(Context::Card, action)));
-            parts.push(Part::new(Role::Text, format!(" {word}   ")));
+            parts.push(Part::new(key, self.key(Context::Card, action)));
+            parts.push(Part::new(said, format!(" {word}   ")));
         }
         Line {
             parts,
