@@ -295,7 +295,7 @@ impl Desk {
         self.tell(match news {
             Feed::Connecting { attempt } => Msg::Link(Link::Connecting { attempt }),
             Feed::Online { me, epoch, .. } => Msg::Link(Link::Online {
-                server: me.version,
+                server: self.client.way().into(),
                 me: Me {
                     name: me.name,
                     roles: me.roles.into_iter().collect(),

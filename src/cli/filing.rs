@@ -1,10 +1,6 @@
 //! Asking a human from a shell script, and waiting for the answer.
 
-use std::{
-    collections::BTreeMap,
-    io::Read as _,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, io::Read as _, time::Duration};
 
 use registry::{
     Asks, Detail, Untrusted,
@@ -12,6 +8,8 @@ use registry::{
     form::{Choice, Field, Form, Kind, Presence},
     names::Key,
 };
+
+use tokio::time::Instant;
 
 use super::{
     args::{self, AsksWord, Place},

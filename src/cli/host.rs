@@ -24,7 +24,7 @@ use crate::{
         owner::{Fatal, Owner},
         stop::Stop,
     },
-    sources::goldfive::Door,
+    sources::goldfive::{self, Door},
 };
 
 /// Connections from within that may wait to be taken.
@@ -100,7 +100,9 @@ impl Host {
             let door = Door::new(owner.clone(), token, stop.subscribe());
             (door, listener)
         });
+        let lost = owner.clone();
         let serving = tokio::spawn(async move {
+            goldfive::part_from_the_lost(&lost).await;
             let door = async {
                 match door {
                     Some((door, listener)) => door.run(listener).await,

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
+    serve::identity::go_together,
     wire::pilothouse::{Asked, Got, ListWish},
 };
 
@@ -46,7 +47,8 @@ pub(crate) fn random_id(what: &str) -> Result<String, Stopped> {
 pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stopped> {
     log_to_stderr();
     let dir = place.dir()?;
-    let asked_to_end = signals().map_err(|error| Stopped::fault(error.to_string()))?;
+    let fault = |error: std::io::Error| Stopped::fault(error.to_string());
+    let asked_to_end = signals().map_err(fault)?;
     tokio::pin!(asked_to_end);
     let doors = Doors::of(serve, place.socket()?).await?;
     let mut host = Host::start(&dir, doors, Box::new(fatal))?;
@@ -55,7 +57,11 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
         ended = host.until_it_ends() => ended.map(|()| exit::DONE),
         signal = &mut asked_to_end => {
             host.stop.stop();
-            host.until_it_ends().await?;
+            tokio::select! {
+                ended = host.until_it_ends() => ended?,
+                // Asked twice: at once.
+                again = signals().map_err(fault)? => return Ok(exit::killed_by(again)),
+            }
             Ok(exit::killed_by(signal))
         }
     }
@@ -109,7 +115,11 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
     };
     let client = client(place)?;
     let now = client.whoami().await?.server_now;
-    for item in client.list(&wish).await? {
+    let items = client.list(&wish).await?;
+    if items.is_empty() && !list.json {
+        print::aside("pilothouse: nothing waits");
+    }
+    for item in items {
         if list.json {
             print::object(&print::open_item(&item.pending, &item.run))?;
         } else {
@@ -340,20 +350,19 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
     Ok(exit::DONE)
 }
 
-/// Makes a token: the secret goes to standard output, what the server keeps to standard error.
+/// Makes a token: the secret goes to standard output, what the server keeps to standard error, as
+/// it may be appended to a token file.
 pub(crate) fn token(name: &str, roles: &[RoleWord], tenant: &str) -> Result<u8, Stopped> {
     let name = Name::parse(name)?;
     let tenant = Tenant::parse(tenant)?;
+    let roles: Vec<Role> = roles.iter().copied().map(role_of).collect();
+    go_together(&roles).map_err(Stopped::usage)?;
     let secret = random_id("ph")? + &random_id("")?;
-    let words: Vec<String> = roles
-        .iter()
-        .map(|role| format!("{:?}", role_of(*role).word()))
-        .collect();
-    print::aside("Add this to the server's token file; the token itself is printed once:\n");
+    let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
+    print::aside("# Add this to the server's token file; the token itself is printed once.");
     print::aside(format!(
-        "[[token]]\nname = {:?}\nroles = [{}]\ntenant = {:?}\nsha256 = \"{}\"\n",
-        name.as_str(),
-        words.join(", "),
+        "[[token]]\nname = {}\nroles = {words:?}\ntenant = {:?}\nsha256 = \"{}\"\n",
+        toml::Value::from(name.as_str()),
         tenant.as_str(),
         Sha256::of(&secret),
     ));

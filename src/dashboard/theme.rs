@@ -58,10 +58,12 @@ impl Theme {
     /// How the role looks.
     #[must_use]
     pub fn style(self, role: Role) -> Style {
-        match self {
+        let style = match self {
             Self::Mono => mono(role),
             Self::Sixteen => sixteen(role),
-        }
+        };
+        // What is drawn over something takes nothing of it along: bold over dim is neither, or both, as terminals like.
+        Style::reset().patch(style)
     }
 }
 

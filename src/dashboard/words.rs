@@ -217,7 +217,10 @@ pub fn ended(settled: &Settled) -> String {
                 .unwrap_or_default();
             format!("{} by {by}{whom} at {at}", settled.outcome.word())
         }
-        Outcome::Expired => format!("expired at {at}: nobody decided"),
+        Outcome::Expired => {
+            let at = clock(settled.deadline.unwrap_or(settled.at));
+            format!("expired at {at}: nobody decided")
+        }
         Outcome::Withdrawn(why) => format!("withdrawn at {at}: {}", safe(why.words())),
     }
 }

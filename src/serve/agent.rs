@@ -1,22 +1,23 @@
 //! What agents call. Every call acts as the agent whose credential it carries.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use registry::{
-    ApprovalId, Principal, Refusal, Role, RunId, Wish,
+    ApprovalId, Principal, Refusal, RunId, Wish,
+    approval::WaitTimeout,
     decide::Reply,
-    names::WaitId,
     run::Presence,
     who::{Verb, may},
 };
 use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 
-use super::{Server, identity::Surface, owner::Stands, stop::Until};
+use super::{
+    Server,
+    identity::Surface,
+    owner::{self, Stands},
+    stop::Until,
+};
 use crate::wire::{
     pb::pilothouse::v1::{
         AckControlRequest, AckControlResponse, AwaitRequest, AwaitResponse, ClaimRequest,
@@ -36,28 +37,6 @@ use crate::wire::{
 const HELD: Duration = Duration::from_secs(55);
 /// How long a waiter waits that does not say (GF-33); `PILOTHOUSE_WAIT_DEFAULT_MS` in our config.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Waiters remembered at once; past it the oldest calls begin their patience anew.
-const WAITS_COUNT: usize = 100_000;
-
-/// When each waiter began, so that its patience is one over all its calls.
-#[derive(Clone, Default)]
-pub(super) struct Waits(Arc<Mutex<HashMap<(ApprovalId, WaitId), Instant>>>);
-
-impl Waits {
-    fn began(&self, id: ApprovalId, wait: &WaitId) -> Instant {
-        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waits.len() >= WAITS_COUNT {
-            waits.clear();
-        }
-        *waits.entry((id, wait.clone())).or_insert_with(Instant::now)
-    }
-
-    fn forget(&self, id: ApprovalId, wait: &WaitId) {
-        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waits.remove(&(id, wait.clone()));
-    }
-}
-
 /// The patience of a waiter that does not say.
 pub(super) fn default_patience() -> Duration {
     let said = std::env::var("PILOTHOUSE_WAIT_DEFAULT_MS").ok();
@@ -73,7 +52,24 @@ impl Server {
 
     async fn wish(&self, by: Principal, wish: Result<Wish, Refusal>) -> Result<Reply, Status> {
         let wish = wish.map_err(|refusal| status(&refusal))?;
+        if let Some(run) = self.run_of(&wish) {
+            self.hear(run, &by).await;
+        }
         self.submit(by, wish).await
+    }
+
+    /// The run that a call speaks for: whoever calls is there.
+    fn run_of(&self, wish: &Wish) -> Option<RunId> {
+        match wish {
+            Wish::ReportTask { run, .. }
+            | Wish::ReportPlan { run, .. }
+            | Wish::Say { run, .. }
+            | Wish::EndRun { run, .. } => Some(*run),
+            Wish::Withdraw { id, .. } | Wish::ReportApplied { id, .. } => {
+                Some(self.owner.state().approval(*id)?.run)
+            }
+            _ => None,
+        }
     }
 
     /// The run was heard of; if it was away, it is there again. Whether it is one that can be away.
@@ -81,7 +77,10 @@ impl Server {
         let away = |run: &registry::Run| matches!(run.presence, Presence::Away { .. });
         let known = {
             let state = self.owner.state();
-            let run = state.run(run).filter(|run| run.opened_by == *by.name());
+            let theirs = |run: &&Arc<registry::Run>| {
+                run.key.tenant == *by.tenant() && run.opened_by == *by.name()
+            };
+            let run = state.run(run).filter(theirs);
             run.map(|run| (away(run), run.presence == Presence::Detached))
         };
         let Some((was_away, detached)) = known else {
@@ -95,6 +94,10 @@ impl Server {
             let _ = self.owner.submit(by.clone(), here).await;
         }
         !detached
+    }
+
+    fn randomness(&self) -> Result<u128, Status> {
+        owner::randomness().map_err(|error| Status::internal(format!("no randomness: {error}")))
     }
 
     fn unavailable<T>(&self, request: &Request<T>, what: &str) -> Status {
@@ -115,17 +118,24 @@ impl Server {
     ) -> Result<AwaitResponse, Refusal> {
         let stands = self.owner.approval(by.tenant(), wish.id).await?;
         let approval = stands.approval().clone();
-        if !by.is(Role::Agent) || approval.filed_by != *by.name() {
+        may(&by, Verb::Work, None, None)?;
+        if approval.filed_by != *by.name() {
             return Err(Refusal::NotYours("another agent filed this one"));
         }
-        if let Stands::Settled(settled) = stands {
-            return Ok(wire::settled_await(&settled));
+        let pending = match stands {
+            Stands::Settled(settled) => return Ok(wire::settled_await(&settled)),
+            Stands::Pending(pending) => pending,
+        };
+        // Told before, and the answer was lost on the way.
+        let known = |known: &&WaitTimeout| Some(&known.wait) == wish.wait.as_ref();
+        if let Some(known) = pending.timed_out.iter().find(known) {
+            return Ok(wire::gave_up(&known.wait, known.at));
         }
         let attached = self.hear(approval.run, &by).await;
         let _held = attached.then(|| self.leases.hold(approval.run, &by));
         let (began, patience) = match &wish.wait {
             Some(wait) => (
-                self.waits.began(wish.id, wait),
+                self.waits.began(by.name(), wish.id, wait),
                 wish.patience.unwrap_or(self.patience),
             ),
             None => (Instant::now(), wish.patience.unwrap_or_default()),
@@ -135,6 +145,9 @@ impl Server {
         let settled = timeout(hold, self.owner.until_settled(wish.id));
         let stopped = self.stop.wait().until(settled).await.is_none();
         if let Stands::Settled(settled) = self.owner.approval(by.tenant(), wish.id).await? {
+            if let Some(wait) = &wish.wait {
+                self.waits.forget(by.name(), wish.id, wait);
+            }
             return Ok(wire::settled_await(&settled));
         }
         if stopped {
@@ -142,7 +155,7 @@ impl Server {
         }
         // A poll that ends records nothing; only a waiter gives up.
         if let Some(wait) = wish.wait.filter(|_| left(began).is_zero()) {
-            self.waits.forget(wish.id, &wait);
+            self.waits.forget(by.name(), wish.id, &wait);
             let (id, at) = (wish.id, self.owner.now());
             let gave_up = Wish::GiveUp {
                 id,
@@ -162,7 +175,7 @@ impl AgentService for Server {
         request: Request<OpenRunRequest>,
     ) -> Result<Response<OpenRunResponse>, Status> {
         let by = self.agent(&request)?;
-        let id = RunId::mint(self.owner.now(), randomness()?);
+        let id = RunId::mint(self.owner.now(), self.randomness()?);
         let wish = wire::open_run(request.into_inner(), &by, id);
         match self.wish(by.clone(), wish).await? {
             Reply::Run(run) => {
@@ -210,7 +223,7 @@ impl AgentService for Server {
 
     async fn file(&self, request: Request<FileRequest>) -> Result<Response<FileResponse>, Status> {
         let by = self.agent(&request)?;
-        let id = ApprovalId::mint(self.owner.now(), randomness()?);
+        let id = ApprovalId::mint(self.owner.now(), self.randomness()?);
         let wish = wire::file(request.into_inner(), id).map_err(|refusal| status(&refusal))?;
         let warnings = warnings(&wish);
         let reply = self.submit(by.clone(), wish).await?;
@@ -325,13 +338,4 @@ fn warnings(wish: &Wish) -> Vec<String> {
         .iter()
         .map(|field| warn(field.label.line()))
         .collect()
-}
-
-/// 80 random bits for an id.
-pub(super) fn randomness() -> Result<u128, Status> {
-    let bits = getrandom::u64().and_then(|high| Ok((high, getrandom::u64()?)));
-    match bits {
-        Ok((high, low)) => Ok((u128::from(high) << 64) | u128::from(low)),
-        Err(error) => Err(Status::internal(format!("no randomness: {error}"))),
-    }
 }

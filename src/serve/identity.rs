@@ -89,14 +89,7 @@ impl Identity {
                 .map_err(|error| fault(format!("sha256: {error}")))?;
             let name = Name::parse(&row.name).map_err(|error| fault(error.to_string()))?;
             let tenant = Tenant::parse(&row.tenant).map_err(|error| fault(error.to_string()))?;
-            if row.roles.is_empty() {
-                return Err(fault("it has no roles, so it could do nothing".into()));
-            }
-            if row.roles.contains(&Role::Agent) && row.roles.len() > 1 {
-                return Err(fault(
-                    "an agent never decides: it takes no other role".into(),
-                ));
-            }
+            go_together(&row.roles).map_err(|why| fault(why.into()))?;
             let principal = Principal::new(name, tenant, row.roles.iter().copied());
             if tokens.insert(hash, principal).is_some() {
                 return Err(fault("the same token stands there twice".into()));
@@ -149,6 +142,21 @@ impl Identity {
             by: "a token".into(),
         })
     }
+}
+
+/// Whether one credential may hold all of these.
+///
+/// # Errors
+/// A sentence that says why not.
+pub fn go_together(roles: &[Role]) -> Result<(), &'static str> {
+    if roles.is_empty() {
+        return Err("it has no roles, so it could do nothing");
+    }
+    let other = |role: &Role| *role != Role::Agent;
+    if roles.contains(&Role::Agent) && roles.iter().any(other) {
+        return Err("an agent never decides: it takes no other role");
+    }
+    Ok(())
 }
 
 fn unknown(what: &str) -> Refusal {

@@ -10,16 +10,16 @@ use tokio::{
 };
 use tokio_stream::{
     StreamExt,
-    wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream},
+    wrappers::{ReceiverStream, UnixListenerStream},
 };
-use tonic::{Request, Status, service::Routes};
+use tonic::{Request, Status, service::Routes, transport::server::TcpIncoming};
 
 use self::{
-    agent::Waits,
     identity::{Caller, Identity, Surface},
     owner::Owner,
     presence::Leases,
     stop::{Stop, Until},
+    waits::Waits,
 };
 use crate::wire::{
     pb::pilothouse::v1::{
@@ -39,6 +39,7 @@ mod agent;
 mod operator;
 mod pipe;
 mod presence;
+mod waits;
 
 pub use pipe::Pipe;
 
@@ -96,13 +97,9 @@ impl Server {
                 UnixListenerStream::new(socket).filter(Result::is_ok),
             )
         });
-        let tcp = listeners.tcp.map(|tcp| {
-            answer(
-                &routes,
-                &stop,
-                TcpListenerStream::new(tcp).filter(Result::is_ok),
-            )
-        });
+        let tcp = listeners
+            .tcp
+            .map(|tcp| answer(&routes, &stop, at_once(tcp).filter(Result::is_ok)));
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
             answer(&routes, &stop, pipes)
@@ -137,15 +134,26 @@ impl Server {
     }
 
     async fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, Status> {
+        let reply = self.judge(by, wish).await;
+        reply.map_err(|refusal| status(&refusal))
+    }
+
+    /// Whoever tries what they may not stands in the server's own log, too.
+    async fn judge(&self, by: Principal, wish: Wish) -> Result<Reply, Refusal> {
         let who = by.name().clone();
         let reply = self.owner.submit(by, wish).await;
-        reply.map_err(|refusal| {
+        reply.inspect_err(|refusal| {
             if let Refusal::NotYours(_) = refusal {
                 tracing::warn!(who = who.as_str(), "refused: {refusal}");
             }
-            status(&refusal)
         })
     }
+}
+
+/// What is written is sent: without this a new connection's first answers wait 40 ms each for the
+/// acknowledgement of what was sent before.
+fn at_once(tcp: TcpListener) -> TcpIncoming {
+    TcpIncoming::from(tcp).with_nodelay(Some(true))
 }
 
 async fn maybe<T, E>(work: Option<impl Future<Output = Result<T, E>>>) -> Result<(), E> {
@@ -203,7 +211,7 @@ pub async fn listen_on_loopback(address: SocketAddr) -> Result<TcpListener, Stri
 /// # Errors
 /// A sentence that says why not; also if a server answers there.
 pub fn listen_on_socket(path: &std::path::Path) -> Result<UnixListener, String> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
     let fault = |error: std::io::Error| format!("{}: {error}", path.display());
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(format!(
@@ -211,9 +219,12 @@ pub fn listen_on_socket(path: &std::path::Path) -> Result<UnixListener, String> 
             path.display()
         ));
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fault(error)),
-        _ => {}
+    // A socket that nobody answers on was left by a server that was killed; anything else is not ours to take away.
+    match std::fs::symlink_metadata(path) {
+        Ok(file) if file.file_type().is_socket() => std::fs::remove_file(path).map_err(fault)?,
+        Ok(_) => return Err(format!("{}: it is there, and no socket", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(fault(error)),
     }
     let listener = UnixListener::bind(path).map_err(fault)?;
     let only_its_owner = std::fs::Permissions::from_mode(0o600);

@@ -87,7 +87,7 @@ impl Server {
     ) -> Result<DecideResponse, Refusal> {
         let wish = wire::decide(request)?;
         let tenant = by.tenant().clone();
-        let Reply::Approval(id) = self.owner.submit(by, wish).await? else {
+        let Reply::Approval(id) = self.judge(by, wish).await? else {
             return Err(Refusal::NotFound("approval"));
         };
         match self.owner.approval(&tenant, id).await? {
@@ -106,7 +106,7 @@ impl Server {
             return Err(Refusal::NotFound("approval"));
         };
         let (id, tenant) = (*id, by.tenant().clone());
-        self.owner.submit(by, wish).await?;
+        self.judge(by, wish).await?;
         match self.owner.approval(&tenant, id).await? {
             Stands::Pending(pending) => Ok(wire::extended(pending.deadline.unwrap_or_default())),
             Stands::Settled(settled) => Err(Refusal::Expired { at: settled.at }),
@@ -176,15 +176,18 @@ fn names_run(named: &Untrusted, id: RunId, invocation: &Untrusted) -> bool {
     named == invocation || named.raw().eq_ignore_ascii_case(&id.to_string())
 }
 
-/// A run by our id, or by the agent's own where that names one only.
+/// A run by our id, or by the agent's own where that names one only, of those that `by` may see.
 fn find_run(state: &State, by: &Principal, named: &Untrusted) -> Result<Arc<Run>, Refusal> {
-    let visible = |run: &&Arc<Run>| run.key.tenant == *by.tenant();
-    let mut found = state
-        .runs()
-        .filter(visible)
-        .filter(|run| names_run(named, run.id, &run.key.invocation));
-    let run = found.next().ok_or(Refusal::NotFound("run"))?;
-    may(by, Verb::See, run.owner.as_ref(), None)?;
+    let there = |run: &&Arc<Run>| {
+        run.key.tenant == *by.tenant() && names_run(named, run.id, &run.key.invocation)
+    };
+    let shown = |run: &&Arc<Run>| may(by, Verb::See, run.owner.as_ref(), None).is_ok();
+    let mut found = state.runs().filter(there).filter(shown);
+    let Some(run) = found.next() else {
+        let run = state.runs().find(there).ok_or(Refusal::NotFound("run"))?;
+        may(by, Verb::See, run.owner.as_ref(), None)?;
+        return Ok(run.clone());
+    };
     if let Some(other) = found.next() {
         return Err(Refusal::Invalid(format!(
             "several runs have that name: use our id, as {} or {}",

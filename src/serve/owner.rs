@@ -31,6 +31,8 @@ use super::{clock::Clock, reserve::Reserve};
 const QUEUE_COMMANDS: usize = 8192;
 /// Commands decided in one turn (`ENGINE` §5.2).
 const BATCH_COMMANDS: usize = 1024;
+/// Foreign text in one turn, in bytes; at least one command is taken (`ENGINE` §5.2).
+const BATCH_BYTES: usize = 1024 * 1024;
 /// Deadlines that pass in one turn.
 const BATCH_DEADLINES: usize = 512;
 /// The newest events, kept for readers that are nearly there.
@@ -62,6 +64,20 @@ struct Job {
     command: Command,
     frame: Option<Vec<u8>>,
     answer: Caller,
+}
+
+impl Job {
+    /// How much of it goes to disk, roughly: what is large is in what is filed.
+    fn bytes(&self) -> usize {
+        let frame = self.frame.as_ref().map_or(0, Vec::len);
+        match &self.command.wish {
+            Wish::File(file) | Wish::Observe(Observation::Asked(file)) => {
+                frame + file.filing.detail.bytes()
+            }
+            Wish::Say { text, .. } => frame + text.raw().len(),
+            _ => frame,
+        }
+    }
 }
 
 type Caller = oneshot::Sender<Result<Reply, Refusal>>;
@@ -238,6 +254,14 @@ impl Owner {
     }
 }
 
+/// 80 random bits and more, for an id.
+///
+/// # Errors
+/// If the machine has none.
+pub fn randomness() -> Result<u128, getrandom::Error> {
+    Ok((u128::from(getrandom::u64()?) << 64) | u128::from(getrandom::u64()?))
+}
+
 fn stopping() -> Refusal {
     Refusal::Unavailable("the server is stopping".into())
 }
@@ -275,11 +299,14 @@ impl<'a> Waiter<'a> {
     }
 }
 
+/// Its own hold on the notice is let go under the table's lock, so that the last of several that leave at once sees that
+/// it is the last.
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut waiters = lock(&self.shared.waiters);
-        // This one and the table's own: nobody else waits.
-        let alone = |notify: &Arc<Notify>| Arc::strong_count(notify) <= 2;
+        drop(std::mem::take(&mut self.notify));
+        // The table's own is the only one: nobody waits.
+        let alone = |notify: &Arc<Notify>| Arc::strong_count(notify) == 1;
         if waiters.get(&self.id).is_some_and(alone) {
             waiters.remove(&self.id);
         }
@@ -360,25 +387,27 @@ impl Desk {
     }
 
     fn serve(&mut self, jobs: &Receiver<Job>) -> Result<(), LogError> {
+        let mut next = None;
         loop {
-            let first = match jobs.recv_timeout(self.nap()) {
-                Ok(job) => Some(job),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            let first = match next.take() {
+                Some(job) => Some(job),
+                None => match jobs.recv_timeout(self.nap()) {
+                    Ok(job) => Some(job),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                },
             };
-            let batch: Vec<Job> = first
-                .into_iter()
-                .chain(jobs.try_iter())
-                .take(BATCH_COMMANDS)
-                .collect();
-            if let Some(reserve) = &mut self.reserve {
+            let batch = drain(first, jobs);
+            if batch.is_empty()
+                && let Some(reserve) = &mut self.reserve
+            {
                 reserve.restore();
             }
-            let idle = batch.is_empty();
-            if !idle || self.is_due() {
+            if !batch.is_empty() || self.is_due() {
                 self.turn(batch)?;
             }
-            if idle {
+            next = jobs.try_recv().ok();
+            if next.is_none() {
                 self.log.rest()?;
             }
         }
@@ -441,6 +470,20 @@ impl Desk {
     }
 }
 
+/// Whoever came during the last commit; no waiting for more (`ENGINE` §5.2).
+fn drain(first: Option<Job>, jobs: &Receiver<Job>) -> Vec<Job> {
+    let mut batch: Vec<Job> = first.into_iter().collect();
+    let mut bytes: usize = batch.iter().map(Job::bytes).sum();
+    while (1..BATCH_COMMANDS).contains(&batch.len())
+        && bytes < BATCH_BYTES
+        && let Ok(job) = jobs.try_recv()
+    {
+        bytes += job.bytes();
+        batch.push(job);
+    }
+    batch
+}
+
 fn refuse_all(jobs: Vec<Job>, why: &str) {
     for job in jobs {
         let _ = job.answer.send(Err(Refusal::Unavailable(why.into())));
@@ -493,7 +536,7 @@ struct Decider<'a> {
 }
 
 impl Decider<'_> {
-    fn decide(self, turn: &mut dyn Turn, jobs: Vec<Job>) -> Result<Batch, LogError> {
+    fn decide(mut self, turn: &mut dyn Turn, jobs: Vec<Job>) -> Result<Batch, LogError> {
         let missed: Vec<_> = turn.missed().iter().cloned().map(Arc::new).collect();
         missed
             .iter()
@@ -504,25 +547,19 @@ impl Decider<'_> {
         let mut batch = Batch::default();
         let deadline = Name::system("deadline");
         let passed = decide::overdue(self.working, now, BATCH_DEADLINES);
-        fold(self.working, &mut batch, passed, &deadline, now);
+        fold(self.working, &mut batch, passed, &deadline, None, now);
         for mut job in jobs {
             let judged = self.judge(&mut job.command, now)?;
             let reply = match judged {
                 Ok(events) => {
                     keep_detail(&mut batch.writes, &job, &events);
-                    fold(self.working, &mut batch, events, job.command.by.name(), now);
+                    self.fold_all(&mut batch, events, &job.command, now);
                     Ok(decide::reply(self.working, &job.command))
                 }
                 Err(refusal) => {
                     let attempt = decide::attempted(self.working, &job.command, &refusal, now);
                     let attempt = attempt.into_iter().collect();
-                    fold(
-                        self.working,
-                        &mut batch,
-                        attempt,
-                        job.command.by.name(),
-                        now,
-                    );
+                    self.fold_all(&mut batch, attempt, &job.command, now);
                     Err(refusal)
                 }
             };
@@ -531,13 +568,23 @@ impl Decider<'_> {
         Ok(batch)
     }
 
+    fn fold_all(
+        &mut self,
+        batch: &mut Batch,
+        events: Vec<Event>,
+        command: &Command,
+        now: Timestamp,
+    ) {
+        let past = command.past().map(|past| &**past);
+        fold(self.working, batch, events, command.by.name(), past, now);
+    }
+
     fn judge(
         &self,
         command: &mut Command,
         now: Timestamp,
     ) -> Result<Result<Vec<Event>, Refusal>, LogError> {
-        let files = matches!(command.wish, Wish::File(_) | Wish::OpenRun(_));
-        if files && self.filing_refused {
+        if self.filing_refused && !ends_something(&command.wish) {
             let why = "no space left on the server's disk; decisions still count".into();
             return Ok(Err(Refusal::Unavailable(why)));
         }
@@ -572,9 +619,17 @@ impl Decider<'_> {
 }
 
 /// Folds at once, so that the next command of the batch sees it.
-fn fold(working: &mut State, batch: &mut Batch, events: Vec<Event>, actor: &Name, now: Timestamp) {
+fn fold(
+    working: &mut State,
+    batch: &mut Batch,
+    events: Vec<Event>,
+    actor: &Name,
+    past: Option<&Settled>,
+    now: Timestamp,
+) {
     for event in events {
-        let Some(scope) = working.scope_of(&event) else {
+        let forgotten = || past.map(|past| past.approval.scope());
+        let Some(scope) = working.scope_of(&event).or_else(forgotten) else {
             continue;
         };
         let recorded = Recorded {
@@ -592,6 +647,42 @@ fn fold(working: &mut State, batch: &mut Batch, events: Vec<Event>, actor: &Name
     }
 }
 
+/// What may use the room that is kept for it on a full disk: what answers, ends or delivers.
+fn ends_something(wish: &Wish) -> bool {
+    match wish {
+        Wish::Decide(_)
+        | Wish::Extend { .. }
+        | Wish::Dismiss { .. }
+        | Wish::Withdraw { .. }
+        | Wish::GiveUp { .. }
+        | Wish::ReportApplied { .. }
+        | Wish::EndRun { .. }
+        | Wish::Attend { .. } => true,
+        Wish::Observe(Observation::Asked(_)) => false,
+        Wish::Observe(_) => true,
+        Wish::OpenRun(_)
+        | Wish::File(_)
+        | Wish::ReportTask { .. }
+        | Wish::ReportPlan { .. }
+        | Wish::Say { .. } => false,
+    }
+}
+
+/// The run that a foreign original is kept for.
+fn run_of(wish: &Wish) -> Option<RunId> {
+    match wish {
+        Wish::OpenRun(open) => Some(open.id),
+        Wish::File(file) | Wish::Observe(Observation::Asked(file)) => Some(file.run),
+        Wish::EndRun { run, .. }
+        | Wish::ReportTask { run, .. }
+        | Wish::ReportPlan { run, .. }
+        | Wish::Say { run, .. }
+        | Wish::Attend { run, .. }
+        | Wish::Observe(Observation::Resolved { run, .. }) => Some(*run),
+        _ => None,
+    }
+}
+
 /// What is large goes to disk beside its event, in the same commit.
 fn keep_detail(writes: &mut Writes, job: &Job, events: &[Event]) {
     let filed = match &job.command.wish {
@@ -606,7 +697,7 @@ fn keep_detail(writes: &mut Writes, job: &Job, events: &[Event]) {
             .details
             .push((file.id, file.filing.detail.to_bytes()));
     }
-    let run: Option<RunId> = events.iter().find_map(Event::run);
+    let run = run_of(&job.command.wish).filter(|_| !events.is_empty());
     if let (Some(run), Some(frame)) = (run, &job.frame) {
         writes.frames.push((run, frame.clone()));
     }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use registry::{Principal, RunId, Wish, run::Presence};
+use registry::{Principal, Refusal, RunId, Wish, run::Presence};
 use tokio::time::Instant;
 
 use super::owner::Owner;
@@ -70,8 +70,13 @@ impl Leases {
         loop {
             ticks.tick().await;
             for (run, by) in self.silent() {
-                // A run that has ended since needs no mark.
-                let _ = owner.submit(by, Wish::Attend { run, here: false }).await;
+                let away = Wish::Attend { run, here: false };
+                // A run that has ended since needs no mark; what could not be done now is tried again.
+                if let Err(Refusal::Busy | Refusal::Unavailable(_)) =
+                    owner.submit(by.clone(), away).await
+                {
+                    self.hear(run, &by);
+                }
             }
         }
     }

@@ -39,11 +39,13 @@ impl Reserve {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Tries to keep the room again, where it was spent.
+    /// Tries to keep the room again, where it was spent: there has to be twice as much, so that what is taken here is not
+    /// what was just given.
     pub fn restore(&mut self) {
-        if self.spent {
-            self.spent = self.write().is_err();
+        if !self.spent {
+            return;
         }
+        self.spent = self.write().is_err();
         if self.spent {
             // A part of it is no use to anybody.
             let _ = fs::remove_file(&self.path);
@@ -53,9 +55,10 @@ impl Reserve {
     fn write(&self) -> std::io::Result<()> {
         let mut file = fs::File::create(&self.path)?;
         let block = [0u8; 64 * 1024];
-        for _ in 0..RESERVE_BYTES / block.len() {
+        for _ in 0..2 * RESERVE_BYTES / block.len() {
             file.write_all(&block)?;
         }
-        file.sync_all()
+        file.sync_all()?;
+        file.set_len(RESERVE_BYTES as u64)
     }
 }

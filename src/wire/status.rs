@@ -60,6 +60,7 @@ fn detail(refusal: &Refusal) -> pb::Refusal {
         Refusal::Unauthenticated(_)
         | Refusal::Invalid(_)
         | Refusal::Diverged
+        | Refusal::NotNow(_)
         | Refusal::TooLarge { .. }
         | Refusal::RateLimited
         | Refusal::Busy
@@ -147,6 +148,7 @@ mod tests {
             },
             Refusal::RateLimited,
             Refusal::Diverged,
+            Refusal::NotNow("it has no deadline".into()),
             Refusal::Busy,
             Refusal::NotFound("approval"),
             Refusal::NotYours("somebody else decides"),

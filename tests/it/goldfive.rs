@@ -223,6 +223,49 @@ fn an_agent_that_is_killed_leaves_its_question_open_and_unanswerable() {
     });
 }
 
+/// Its client never comes back: after a restart of the server the card says so, and what was on its way has failed.
+#[test]
+fn after_a_restart_of_the_server_its_agents_are_gone() {
+    let (mut server, door) = with_door();
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut agent = Replay::open(&door, "session-two-sessions.frames").await;
+        assert!(agent.until_control().await);
+        let a = open_item(&server, "sess-a")["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let b = open_item(&server, "sess-b")["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_eq!(server.decide("approve", &a, &[]).code, 0);
+        eventually("the control on its way", || {
+            (delivery(&server, &a) == "sent").then_some(())
+        });
+        server.restart();
+        let failed = eventually("the end of the delivery", || {
+            let shown = server.show(&a);
+            (shown["delivery"] == "failed").then_some(shown)
+        });
+        assert!(
+            failed["delivery_detail"]
+                .as_str()
+                .unwrap()
+                .contains("not known"),
+            "{failed}"
+        );
+        let late = server.decide("reject", &b, &[]);
+        assert_eq!(late.code, 4);
+        assert!(
+            late.err.contains("cannot be delivered any more"),
+            "{late:?}"
+        );
+        assert_eq!(server.run(&["dismiss", &b]).code, 0);
+        drop(agent);
+    });
+}
+
 /// Case E10: an agent that says "granted" grants nothing here. The recording has two contradictory
 /// answers, neither of them ours, and comes without a hello.
 #[test]
@@ -243,19 +286,17 @@ fn what_an_agent_says_was_granted_is_answered_elsewhere() {
         let mut answers = answers.into_inner();
         while let Ok(Some(_)) = answers.message().await {}
     });
-    let history = eventually("the ended card", || {
+    let history = eventually("both ended cards", || {
         let history = server.run(&["history", "--json"]).objects();
         (history.len() == 2).then_some(history)
     });
+    let elsewhere = |ended: &&Value| {
+        let why = ended["why_text"].as_str();
+        why.is_some_and(|why| why.starts_with("answered elsewhere"))
+    };
+    assert_eq!(history.iter().filter(elsewhere).count(), 1, "{history:#?}");
     for ended in &history {
         assert_eq!(ended["status"], "withdrawn", "{ended}");
-        assert!(
-            ended["why_text"]
-                .as_str()
-                .unwrap()
-                .starts_with("answered elsewhere"),
-            "{ended}"
-        );
         assert_eq!(ended["decision"], Value::Null, "nobody here decided");
     }
 }

@@ -49,9 +49,12 @@ pub(crate) fn ulid_at(now: Timestamp, randomness: u128) -> Ulid {
     Ulid::from_parts(u64::try_from(now.ms()).unwrap_or(0), randomness)
 }
 
-/// An id is read in any case, and never guessed at: an empty one names nothing (case A03).
+/// An id is read in any case, and never guessed at: an empty one names nothing (case A03), and one
+/// beyond 128 bits, which the parser would cut, is not another spelling of a smaller one.
 pub(crate) fn parse_ulid(text: &str) -> Result<Ulid, Refusal> {
-    Ulid::from_string(text).map_err(|_| {
+    let fits = text.as_bytes().first().is_some_and(|first| *first <= b'7');
+    let ulid = Ulid::from_string(text).ok().filter(|_| fits);
+    ulid.ok_or_else(|| {
         Refusal::Invalid("an id is needed: 26 characters, as `pilothouse list` shows it".into())
     })
 }
@@ -371,6 +374,9 @@ pub struct Settled {
     /// Other keys under which the same was filed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<Key>,
+    /// The deadline that held when it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// How it ended.
     pub outcome: Outcome,
     /// When.
@@ -624,7 +630,7 @@ pub fn title_for(subject: &Subject, prompt: &Untrusted) -> Untrusted {
             .trim()
             .to_owned(),
     };
-    crate::decide::cut(&Untrusted::new(title), crate::limits::TITLE)
+    Untrusted::new(title).cut(crate::limits::TITLE)
 }
 
 /// `publish_the_logbook` → `Publish the logbook`.

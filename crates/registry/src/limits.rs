@@ -23,8 +23,10 @@ pub const CONTEXT: usize = 16 * 1024;
 pub const LABELS_COUNT: usize = 32;
 /// Tasks of one run, counted.
 pub const TASKS_COUNT: usize = 1000;
-/// The part of a prompt that stands as what a blocked task needs.
-pub const NEEDED: usize = 512;
+/// How much of a task's texts State keeps; the whole is in the event.
+pub const TASK_KEPT: usize = 512;
+/// Other keys under which one question may be filed, counted.
+pub const JOINED_COUNT: usize = 64;
 /// Refused attempts kept on one card, counted.
 pub const ATTEMPTS_COUNT: usize = 32;
 /// Waiters whose giving up is recorded on one card, counted.

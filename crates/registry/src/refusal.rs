@@ -68,6 +68,9 @@ pub enum Refusal {
     /// The key or decision id was used for something else.
     #[error("{0} was used before, for something else")]
     KeyReused(&'static str),
+    /// Not as things stand; says how they stand.
+    #[error("{0}")]
+    NotNow(String),
     /// A parked run holds the thread.
     #[error("the thread waits for an answer; nothing new starts on it")]
     ThreadBusy,
@@ -118,6 +121,7 @@ impl Refusal {
             Self::Stale { .. } => ("stale", 9, 409),
             Self::Diverged => ("diverged", 9, 409),
             Self::KeyReused(_) => ("key_reused", 6, 409),
+            Self::NotNow(_) => ("not_now", 9, 409),
             Self::ThreadBusy => ("thread_busy", 9, 409),
             Self::StillPending => ("still_pending", 9, 409),
             Self::RunOver => ("run_over", 9, 409),

@@ -11,6 +11,7 @@ use ulid::Ulid;
 
 use crate::{
     approval::{ApprovalId, parse_ulid, ulid_at},
+    limits,
     refusal::Refusal,
     text::Untrusted,
     time::Timestamp,
@@ -245,6 +246,35 @@ pub struct Task {
     pub at: Timestamp,
 }
 
+impl Task {
+    /// A task that is reported, as State keeps it: with the title that is known where none is told, and with texts that
+    /// are cut.
+    pub fn kept(
+        known: Option<&Self>,
+        title: &Untrusted,
+        state: &TaskState,
+        detail: &Untrusted,
+        at: Timestamp,
+    ) -> Self {
+        let known = known.filter(|_| title.is_empty());
+        let state = match state {
+            TaskState::Blocked { blocker, needed } => TaskState::Blocked {
+                blocker: blocker.cut(limits::TASK_KEPT),
+                needed: needed.cut(limits::TASK_KEPT),
+            },
+            other => other.clone(),
+        };
+        Self {
+            title: known
+                .map_or(title, |known| &known.title)
+                .cut(limits::TASK_KEPT),
+            state,
+            detail: detail.cut(limits::TASK_KEPT),
+            at,
+        }
+    }
+}
+
 /// How a task stands; the agent moves it, a decision never does (GF-25).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -295,6 +325,31 @@ pub struct Plan {
     pub summary: Untrusted,
     /// Its tasks, in order.
     pub tasks: Vec<PlanTask>,
+}
+
+impl Plan {
+    /// As State keeps it, with texts that are cut.
+    pub fn kept(&self) -> Self {
+        let task = |task: &PlanTask| {
+            let kept = Task::kept(
+                None,
+                &task.title,
+                &task.state,
+                &Untrusted::default(),
+                Timestamp::default(),
+            );
+            PlanTask {
+                id: task.id.clone(),
+                title: kept.title,
+                state: kept.state,
+            }
+        };
+        Self {
+            revision: self.revision,
+            summary: self.summary.cut(limits::TASK_KEPT),
+            tasks: self.tasks.iter().map(task).collect(),
+        }
+    }
 }
 
 /// One task as a plan names it.

@@ -279,7 +279,8 @@ impl State {
     fn put_run(&mut self, run: Arc<Run>) {
         self.runs_by_key.insert(run.key.clone(), run.id);
         if run.state.is_over() {
-            self.ended.push_back((run.opened_at, Ended::Run(run.id)));
+            // A row does not say since when: it is let go of later than elsewhere, never earlier.
+            self.ended.push_back((self.last_at, Ended::Run(run.id)));
         }
         self.runs.insert(run.id, run);
     }
@@ -287,6 +288,9 @@ impl State {
     fn put_pending(&mut self, pending: Arc<Pending>) {
         let approval = &pending.approval;
         self.index(approval, &pending.joined);
+        // Of one target at most one question waits, and it is the newest.
+        let target = (approval.run, approval.target.clone());
+        self.latest.insert(target, approval.id);
         if let Some(deadline) = pending.deadline
             && pending.passed_at.is_none()
         {
@@ -298,6 +302,10 @@ impl State {
     fn put_settled(&mut self, settled: Arc<Settled>) {
         let approval = &settled.approval;
         self.index(approval, &settled.joined);
+        let target = (approval.run, approval.target.clone());
+        if self.ended_before(&target, &settled) {
+            self.latest.insert(target, approval.id);
+        }
         if let Some(decision) = settled.decision() {
             let key = (approval.from.tenant.clone(), decision.id.clone());
             self.decisions.insert(key, approval.id);
@@ -307,10 +315,17 @@ impl State {
         self.settled.insert(approval.id, settled);
     }
 
+    /// Whether all that is known of `target` ended before `settled` did. Ids say nothing here: two
+    /// of one moment stand in any order.
+    fn ended_before(&self, target: &(RunId, Untrusted), settled: &Settled) -> bool {
+        let newest = self.latest.get(target);
+        newest.is_none_or(|newest| {
+            let known = self.settled.get(newest);
+            known.is_some_and(|known| known.seq < settled.seq)
+        })
+    }
+
     fn index(&mut self, approval: &Approval, joined: &[Key]) {
-        let target = (approval.run, approval.target.clone());
-        let newest = self.latest.entry(target).or_insert(approval.id);
-        *newest = approval.id.max(*newest);
         for key in approval.key.iter().chain(joined) {
             let key = (approval.from.tenant.clone(), key.clone());
             self.keys.insert(key, approval.id);
@@ -345,8 +360,14 @@ impl State {
         });
     }
 
+    /// A parked run has no agent by design: it is not away.
     fn park(&mut self, id: RunId, interrupt: InterruptKind) {
-        self.change_run(id, |run| run.state = RunState::Parked(interrupt));
+        self.change_run(id, |run| {
+            run.state = RunState::Parked(interrupt);
+            if matches!(run.presence, Presence::Away { .. }) {
+                run.presence = Presence::Attached;
+            }
+        });
     }
 
     fn end(&mut self, id: RunId, end: End, at: Timestamp) {
@@ -377,7 +398,7 @@ impl State {
                     at,
                 );
             }
-            run.plan = Some(plan.clone());
+            run.plan = Some(plan.kept());
         });
     }
 
@@ -433,6 +454,7 @@ impl State {
         self.put_settled(Arc::new(Settled {
             approval: pending.approval.clone(),
             joined: pending.joined.clone(),
+            deadline: pending.deadline,
             outcome,
             at,
             seq,
@@ -544,18 +566,7 @@ impl Run {
         detail: &Untrusted,
         at: Timestamp,
     ) {
-        let known = self.tasks.get(id).map(|task| task.title.clone());
-        let title = if title.is_empty() {
-            known.unwrap_or_default()
-        } else {
-            title.clone()
-        };
-        let task = Task {
-            title,
-            state: state.clone(),
-            detail: detail.clone(),
-            at,
-        };
+        let task = Task::kept(self.tasks.get(id), title, state, detail, at);
         self.tasks.insert(id.clone(), task);
     }
 }

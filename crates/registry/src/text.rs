@@ -38,6 +38,16 @@ impl Untrusted {
         self.0.is_empty()
     }
 
+    /// How it begins, at most `bytes` of it, with a sign that there is more.
+    pub fn cut(&self, bytes: usize) -> Self {
+        const MORE: &str = "…";
+        if self.0.len() <= bytes {
+            return self.clone();
+        }
+        let kept = self.0.floor_char_boundary(bytes.saturating_sub(MORE.len()));
+        Self(format!("{}{MORE}", &self.0[..kept]))
+    }
+
     /// For a field of one row: a newline becomes `⏎`, a tab four spaces.
     pub fn line(&self) -> Shown {
         show(&self.0, "⏎")

@@ -3,7 +3,7 @@
 use ratatui::{
     Frame,
     layout::{Position, Rect},
-    style::{Color, Modifier},
+    style::{Modifier, Style},
 };
 
 use super::super::{
@@ -110,9 +110,6 @@ impl<'p, 'f> Pen<'p, 'f> {
         let style = self.theme.style(role);
         for position in area.positions() {
             if let Some(cell) = self.frame.buffer_mut().cell_mut(position) {
-                cell.fg = Color::Reset;
-                cell.bg = Color::Reset;
-                cell.modifier = Modifier::empty();
                 cell.set_style(style);
             }
         }
@@ -121,8 +118,9 @@ impl<'p, 'f> Pen<'p, 'f> {
     /// Dims what stands there.
     pub(super) fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.frame.area());
-        let style = self.theme.style(Role::Muted);
-        self.frame.buffer_mut().set_style(area, style);
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        let dim = dim.remove_modifier(Modifier::BOLD);
+        self.frame.buffer_mut().set_style(area, dim);
     }
 
     pub(super) fn clear(&mut self, area: Rect) {

@@ -13,7 +13,7 @@ use registry::{
     approval::{Decision, Settled, Verdict},
     command::Observation,
     names::ControlId,
-    run::Source,
+    run::{Presence, Source},
 };
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
@@ -121,6 +121,7 @@ impl Agents {
                 }
             }
         }
+        tracing::error!("goldfive: the log cannot be read; decisions are no longer delivered");
     }
 
     async fn deliver(&self, settled: &Settled, verdict: Verdict, decision: &Decision) {
@@ -147,14 +148,21 @@ impl Agents {
             self.owner.now().ms(),
         );
         let session = approval.from.session.raw().to_owned();
-        let mut desk = self.desk();
         let sent = Sent {
             id: approval.id,
             run: approval.run,
             agent: agent.clone(),
         };
-        desk.sent.insert(control_id, sent);
-        desk.hand_over(&agent, Control { session, event });
+        {
+            let mut desk = self.desk();
+            desk.sent.insert(control_id, sent);
+            desk.hand_over(&agent, Control { session, event });
+        }
+        // Its stream may have ended between the decision and here, and nobody would say so.
+        let run = self.owner.state().run(approval.run).cloned();
+        if run.is_none_or(|run| matches!(run.presence, Presence::Away { .. })) {
+            self.gone(&[approval.run]).await;
+        }
     }
 
     /// The agent took a control, or did not.
@@ -180,6 +188,10 @@ impl Agents {
             for (_, sent) in &lost {
                 desk.waiting.remove(&sent.agent);
             }
+            desk.subscribed.retain(|_, subscribers| {
+                subscribers.retain(|subscriber| !subscriber.to.is_closed());
+                !subscribers.is_empty()
+            });
             lost
         };
         for (control_id, sent) in lost {

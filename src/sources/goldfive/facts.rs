@@ -9,7 +9,6 @@ use registry::{
     ApprovalId, Asks, Detail, RunId, Untrusted, Wish,
     approval::{Filing, Hold, OnDeadline, Risk, Subject, title_for},
     command::{Ending, File, Observation},
-    decide::cut,
     digest::Sha256,
     json, limits,
     names::Key,
@@ -134,7 +133,7 @@ fn moved(run: RunId, task: &str, step: &TaskStep) -> Option<Wish> {
         TaskStep::Cancelled { reason } => (TaskState::Cancelled, reason.as_str()),
         TaskStep::Blocked { blocker, needed } => {
             let blocker = short(blocker, limits::NAME);
-            let needed = short(needed, limits::NEEDED);
+            let needed = short(needed, limits::TASK_KEPT);
             (TaskState::Blocked { blocker, needed }, "")
         }
         TaskStep::Moved { to, source, .. } => (task_state(to)?, source.as_str()),
@@ -188,7 +187,7 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
         body = format!(
             "The question has {whole} bytes; only its beginning is kept. Decide with care."
         );
-        prompt = cut(&prompt, limits::DETAIL / 4);
+        prompt = prompt.cut(limits::DETAIL / 4);
         args = None;
     }
     let title = title_for(&subject, &prompt);
@@ -249,5 +248,5 @@ fn labels(metadata: &BTreeMap<String, String>) -> BTreeMap<Untrusted, Untrusted>
 }
 
 pub(super) fn short(text: &str, bytes: usize) -> Untrusted {
-    cut(&text.into(), bytes)
+    Untrusted::from(text).cut(bytes)
 }

@@ -288,6 +288,7 @@ fn settled_out(settled: &Settled) -> pb::Settled {
         seq: settled.seq,
         delivery: settled.delivery.as_ref().map(delivery),
         applied: settled.applied.as_ref().map(applied),
+        deadline: settled.deadline.and_then(moment),
     }
 }
 

@@ -363,6 +363,7 @@ pub fn settled(settled: pb::Settled) -> Read<Settled> {
         seq: settled.seq,
         delivery: settled.delivery.map(delivery).transpose()?,
         applied: settled.applied.map(applied).transpose()?,
+        deadline: maybe_moment("the deadline", settled.deadline)?,
     })
 }
 

@@ -157,6 +157,7 @@ fn decision() -> Decision {
 fn settled(outcome: Outcome) -> Settled {
     Settled {
         approval: Arc::new(approval(2, task())),
+        deadline: Some(at(1_700_000_900_004)),
         joined: vec![Key::parse("other").unwrap()],
         outcome,
         at: at(1_700_000_800_000),

@@ -23,7 +23,7 @@ use crate::{
 /// A log in memory; several of them may share one store.
 #[derive(Debug)]
 pub struct Memory {
-    store: Arc<Mutex<Store>>,
+    shared: Arc<Shared>,
     epoch: Epoch,
     seen: Seq,
 }
@@ -32,9 +32,12 @@ impl Memory {
     /// An empty log.
     pub fn new(epoch: impl Into<Epoch>) -> Self {
         let epoch = epoch.into();
-        let store = Arc::new(Mutex::new(Store::new(&epoch)));
+        let shared = Arc::new(Shared {
+            turn: Mutex::new(()),
+            store: Mutex::new(Store::new(&epoch)),
+        });
         Self {
-            store,
+            shared,
             epoch,
             seen: 0,
         }
@@ -43,7 +46,7 @@ impl Memory {
     /// Another log on the same store, which has seen nothing yet: as another process would be.
     pub fn another(&self) -> Self {
         Self {
-            store: self.store.clone(),
+            shared: self.shared.clone(),
             epoch: self.epoch.clone(),
             seen: 0,
         }
@@ -52,25 +55,28 @@ impl Memory {
     #[cfg(test)]
     #[allow(clippy::unwrap_used)]
     pub(super) fn tip(&self) -> Tip {
-        self.store.lock().unwrap().tip
+        self.shared.store.lock().unwrap().tip
     }
 }
 
 impl Log for Memory {
     fn turn(&mut self, wall: Timestamp) -> Result<Box<dyn Turn + '_>, LogError> {
-        let store = lock(&self.store)?;
+        let held = lock(&self.shared.turn)?;
+        let store = lock(&self.shared.store)?;
         let missed = store.after(self.seen).to_vec();
         self.seen = store.tip.seq;
         Ok(Box::new(MemoryTurn {
             missed,
             now: wall.max(store.tip.at),
+            head: store.tip.seq,
             seen: &mut self.seen,
-            store,
+            store: &self.shared.store,
+            _held: held,
         }))
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, LogError> {
-        Ok(Box::new(MemoryReader(self.store.clone())))
+        Ok(Box::new(MemoryReader(self.shared.clone())))
     }
 
     fn epoch(&self) -> &Epoch {
@@ -78,9 +84,18 @@ impl Log for Memory {
     }
 }
 
+/// Whoever holds the turn may still be read beside.
+#[derive(Debug)]
+struct Shared {
+    turn: Mutex<()>,
+    store: Mutex<Store>,
+}
+
 struct MemoryTurn<'a> {
-    store: MutexGuard<'a, Store>,
+    _held: MutexGuard<'a, ()>,
+    store: &'a Mutex<Store>,
     seen: &'a mut Seq,
+    head: Seq,
     missed: Vec<Recorded>,
     now: Timestamp,
 }
@@ -95,12 +110,13 @@ impl Turn for MemoryTurn<'_> {
     }
 
     fn head(&self) -> Seq {
-        self.store.tip.seq
+        self.head
     }
 
-    fn commit(mut self: Box<Self>, writes: Writes) -> Result<(), LogError> {
-        let tip = self.store.check(&writes)?;
-        self.store.write(writes, tip);
+    fn commit(self: Box<Self>, writes: Writes) -> Result<(), LogError> {
+        let mut store = lock(self.store)?;
+        let tip = store.check(&writes)?;
+        store.write(writes, tip);
         *self.seen = tip.seq;
         Ok(())
     }
@@ -222,29 +238,29 @@ fn takes(recorded: &Recorded) -> Vec<Taken> {
     [decision, key, end].into_iter().flatten().collect()
 }
 
-struct MemoryReader(Arc<Mutex<Store>>);
+struct MemoryReader(Arc<Shared>);
 
 impl Reader for MemoryReader {
     fn head(&self) -> Result<Seq, LogError> {
-        Ok(lock(&self.0)?.tip.seq)
+        Ok(lock(&self.0.store)?.tip.seq)
     }
 
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
-        let store = lock(&self.0)?;
+        let store = lock(&self.0.store)?;
         Ok(store.after(after).iter().take(limit).cloned().collect())
     }
 
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
-        Ok(lock(&self.0)?.details.get(&id).cloned())
+        Ok(lock(&self.0.store)?.details.get(&id).cloned())
     }
 
     fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError> {
-        Ok(lock(&self.0)?.settled(id))
+        Ok(lock(&self.0.store)?.settled(id))
     }
 
     fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {
         let key = Taken::Key(tenant.clone(), key.clone());
-        Ok(lock(&self.0)?.taken.get(&key).copied())
+        Ok(lock(&self.0.store)?.taken.get(&key).copied())
     }
 
     fn decided_by(
@@ -253,7 +269,7 @@ impl Reader for MemoryReader {
         decision: &DecisionId,
     ) -> Result<Option<ApprovalId>, LogError> {
         let decision = Taken::Decision(tenant.clone(), decision.clone());
-        Ok(lock(&self.0)?.taken.get(&decision).copied())
+        Ok(lock(&self.0.store)?.taken.get(&decision).copied())
     }
 
     fn history(
@@ -262,7 +278,7 @@ impl Reader for MemoryReader {
         before: Option<Seq>,
         limit: usize,
     ) -> Result<Vec<Settled>, LogError> {
-        let store = lock(&self.0)?;
+        let store = lock(&self.0.store)?;
         let before = before.unwrap_or(Seq::MAX);
         let ended = store.ended.get(tenant).map_or(&[][..], Vec::as_slice);
         let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
@@ -273,7 +289,7 @@ impl Reader for MemoryReader {
     }
 
     fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
-        let store = lock(&self.0)?;
+        let store = lock(&self.0.store)?;
         let seqs = store.records.get(&run).map_or(&[][..], Vec::as_slice);
         let seqs = &seqs[seqs.partition_point(|seq| *seq <= after)..];
         let events = seqs.iter().take(limit).filter_map(|seq| store.at(*seq));
@@ -281,13 +297,13 @@ impl Reader for MemoryReader {
     }
 
     fn frames(&self, run: RunId) -> Result<Vec<Vec<u8>>, LogError> {
-        let store = lock(&self.0)?;
+        let store = lock(&self.0.store)?;
         let frames = store.frames.get(&run).into_iter().flatten();
         Ok(frames.cloned().collect())
     }
 }
 
-fn lock(store: &Mutex<Store>) -> Result<MutexGuard<'_, Store>, LogError> {
+fn lock<T>(held: &Mutex<T>) -> Result<MutexGuard<'_, T>, LogError> {
     let poisoned = |_| LogError::Broken("a thread ended while it held the log".into());
-    store.lock().map_err(poisoned)
+    held.lock().map_err(poisoned)
 }

@@ -198,6 +198,7 @@ fn what_others_wrote_is_missed_once_and_then_known() {
         let missed = b.turn(at(1)).unwrap().missed().to_vec();
         assert_eq!(missed, all(&*a), "{kind}");
         assert_eq!(missed.len(), 2, "{kind}");
+        assert!(b.turn(at(1)).unwrap().missed().is_empty(), "{kind}");
         write(&mut *b, at(2), vec![granted(1)]).unwrap();
         assert!(b.turn(at(2)).unwrap().missed().is_empty(), "{kind}");
         let turn = a.turn(at(2)).unwrap();
@@ -215,6 +216,20 @@ fn a_turn_that_is_dropped_leaves_nothing_behind() {
         assert_eq!(other.turn(at(1)).unwrap().head(), 0, "{kind}");
         write(&mut *other, at(1), vec![opened()]).unwrap();
         assert_eq!(all(&*log).len(), 1, "{kind}");
+    }
+}
+
+/// What State has forgotten is read while a command is judged.
+#[test]
+fn what_is_committed_is_read_beside_an_open_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        write(&mut *log, at(1), vec![opened(), requested(1), granted(1)]).unwrap();
+        let reader = log.reader().unwrap();
+        let turn = log.turn(at(1)).unwrap();
+        assert!(reader.settled(id(1)).unwrap().is_some(), "{kind}");
+        turn.commit(writes(3, at(1), vec![said("x")])).unwrap();
+        assert_eq!(reader.head().unwrap(), 4, "{kind}");
     }
 }
 

@@ -1,0 +1,183 @@
+//! The rules: which wishes become facts (DESIGN §4.1).
+//!
+//! ```text
+//! Pending --Decide(Approve)--> Granted --Applied--> applied, once
+//! Pending --Decide(Reject)---> Rejected --Applied--> applied, once
+//! Pending --deadline---------> Expired      (or stays Pending, where it says StayOpen)
+//! Pending --withdraw | run ended | superseded | answered elsewhere | dismissed--> Withdrawn
+//! every other pair is a Refusal
+//! ```
+
+mod answering;
+mod filing;
+mod foreign;
+mod runs;
+mod wants;
+
+use crate::{
+    approval::{ApprovalId, Attempt, OnDeadline, Pending},
+    command::{Command, File, Observation, Wish},
+    event::Event,
+    limits,
+    refusal::Refusal,
+    run::RunId,
+    state::State,
+    time::Timestamp,
+    who::Principal,
+};
+
+use self::answering::{
+    decide_approval, dismiss, extend, give_up, report_applied, with_its_run, withdraw,
+};
+use self::filing::file;
+use self::foreign::{observe_acked, observe_asked, observe_resolved, observe_sent};
+use self::runs::{attend, end_run, open_run, report_plan, report_task, say};
+
+type Decided = Result<Vec<Event>, Refusal>;
+
+/// Judges a wish. Looks, and changes nothing: what is to change comes back as events, and no
+/// events at all means that it has been done already.
+///
+/// # Errors
+/// The first [`Refusal`] that applies, in the order of its variants.
+pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
+    let by = &command.by;
+    match &command.wish {
+        Wish::OpenRun(open) => open_run(state, by, open, now),
+        Wish::EndRun { run, how, reason } => end_run(state, by, *run, *how, reason),
+        Wish::ReportTask {
+            run,
+            task,
+            title,
+            state: to,
+            detail,
+        } => report_task(state, by, *run, [task, title, detail], to),
+        Wish::ReportPlan { run, plan, cause } => report_plan(state, by, *run, plan, cause),
+        Wish::Say { run, text } => say(state, by, *run, text),
+        Wish::Attend { run, here } => attend(state, by, *run, *here, now),
+        Wish::File(filed) => file(state, by, filed, now),
+        Wish::Withdraw { id, reason, past } => withdraw(state, by, *id, reason, past.as_deref()),
+        Wish::GiveUp { id, wait } => give_up(state, by, *id, wait),
+        Wish::Decide(decision) => decide_approval(state, by, decision, now),
+        Wish::Extend { id, span, past } => extend(state, by, *id, *span, past.as_deref(), now),
+        Wish::Dismiss { id, note, past } => dismiss(state, by, *id, note, past.as_deref()),
+        Wish::ReportApplied {
+            id,
+            result,
+            detail,
+            past,
+        } => report_applied(state, by, *id, *result, detail, past.as_deref(), now),
+        Wish::Observe(Observation::Asked(filed)) => observe_asked(state, by, filed, now),
+        Wish::Observe(Observation::Resolved {
+            run,
+            target,
+            granted,
+            detail,
+        }) => observe_resolved(state, by, *run, target, *granted, detail, now),
+        Wish::Observe(Observation::Sent { id, control }) => {
+            observe_sent(state, by, *id, control, now)
+        }
+        Wish::Observe(Observation::Acked {
+            id,
+            control,
+            success,
+            detail,
+        }) => observe_acked(state, by, *id, control, *success, detail, now),
+    }
+}
+
+/// What passes by itself: deadlines that lie before `now`, at most `limit` of them. Settled before
+/// a command is judged, so that a late answer is refused without any timer.
+pub fn overdue(state: &State, now: Timestamp, limit: usize) -> Vec<Event> {
+    let due: Vec<&Pending> = state.overdue(now).take(limit).map(AsRef::as_ref).collect();
+    let mut events = Vec::new();
+    for (n, pending) in due.iter().enumerate() {
+        events.extend(pass(state, &due[..n], pending));
+    }
+    events
+}
+
+/// What passes with `pending`, after `earlier` ones have passed in the same breath.
+fn pass(state: &State, earlier: &[&Pending], pending: &Pending) -> Vec<Event> {
+    let id = pending.approval.id;
+    match pending.approval.on_deadline {
+        OnDeadline::StayOpen => vec![Event::DeadlinePassed { id }],
+        OnDeadline::Expire => {
+            let ended = |other: &&&Pending| {
+                let other = &other.approval;
+                other.run == pending.approval.run && other.on_deadline == OnDeadline::Expire
+            };
+            let event = Event::ApprovalExpired { id };
+            let foregone = earlier.iter().filter(ended).count();
+            with_its_run(state, pending, event, foregone)
+        }
+    }
+}
+
+/// What the record says of somebody who tried what they may not: once for each person and verb.
+pub fn attempted(
+    state: &State,
+    command: &Command,
+    refusal: &Refusal,
+    now: Timestamp,
+) -> Option<Event> {
+    let (Refusal::NotYours(_), Some((id, verb))) = (refusal, tried(&command.wish)) else {
+        return None;
+    };
+    let pending = state.pending(id)?;
+    let by = command.by.name();
+    let known = |attempt: &Attempt| attempt.by == *by && attempt.verb == verb;
+    let full = pending.attempts.len() >= limits::ATTEMPTS_COUNT;
+    if full || pending.attempts.iter().any(known) {
+        return None;
+    }
+    let attempt = Attempt {
+        by: by.clone(),
+        verb: verb.into(),
+        at: now,
+    };
+    Some(Event::AttemptRefused { id, attempt })
+}
+
+fn tried(wish: &Wish) -> Option<(ApprovalId, &'static str)> {
+    match wish {
+        Wish::Decide(decide) => Some((decide.id, decide.verdict.word())),
+        Wish::Extend { id, .. } => Some((*id, "extend")),
+        Wish::Dismiss { id, .. } => Some((*id, "dismiss")),
+        _ => None,
+    }
+}
+
+/// What a command is about, once it was done: what its caller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing more to say.
+    Done,
+    /// This run.
+    Run(RunId),
+    /// This approval.
+    Approval(ApprovalId),
+}
+
+/// What to tell the caller of a command whose events are folded into `state`.
+pub fn reply(state: &State, command: &Command) -> Reply {
+    match &command.wish {
+        Wish::OpenRun(open) => state
+            .run_by_key(&open.key)
+            .map_or(Reply::Done, |run| Reply::Run(run.id)),
+        Wish::File(filed) | Wish::Observe(Observation::Asked(filed)) => {
+            filed_as(state, &command.by, filed).map_or(Reply::Done, Reply::Approval)
+        }
+        Wish::Decide(decide) => Reply::Approval(decide.id),
+        _ => Reply::Done,
+    }
+}
+
+fn filed_as(state: &State, by: &Principal, filed: &File) -> Option<ApprovalId> {
+    let key = filed.filing.key.as_ref();
+    let by_key = key.and_then(|key| state.filed_under(by.tenant(), key));
+    let past = filed.past.as_ref().map(|past| past.approval.id);
+    by_key
+        .or(past)
+        .or_else(|| state.latest(filed.run, &filed.filing.target))
+}

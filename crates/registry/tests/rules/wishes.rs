@@ -1,0 +1,375 @@
+//! From a line to a wish, and from what stands to a line: the same wherever the rows are run.
+
+use std::sync::Arc;
+
+use registry::{
+    Approval, ApprovalId, Command, Detail, Digest, Event, Pending, Refusal, Run, RunId, Settled,
+    Timestamp, Wish,
+    approval::{
+        Applied, AppliedResult, Delivery, Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject,
+        Verdict,
+    },
+    command::{Decide, Ending, File, Observation, OpenRun},
+    form::Form,
+    names::{ControlId, DecisionId, Key, WaitId},
+    run::{End, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, TaskState},
+    who::Name,
+};
+
+use crate::script::{Line, principal};
+
+/// What a line leaves out is taken from what is known already.
+pub(crate) trait Known {
+    fn run(&self, id: RunId) -> Option<Arc<Run>>;
+    fn approval(&self, id: ApprovalId) -> Option<Arc<Approval>>;
+    /// What makes the next id another one.
+    fn mint(&mut self) -> u128;
+}
+
+pub(crate) fn command(
+    known: &mut impl Known,
+    now: Timestamp,
+    line: &Line,
+) -> Result<Command, Refusal> {
+    let agent = agent_of(known, line);
+    let by = line.by(&agent);
+    let wish = match line.command.as_str() {
+        "run" => return Ok(open_run(known, now, line)),
+        "end" => Wish::EndRun {
+            run: line.word(0).parse()?,
+            how: ending(line.word(1)),
+            reason: line.text("reason"),
+        },
+        "task" => Wish::ReportTask {
+            run: line.word(0).parse()?,
+            task: line.word(1).into(),
+            title: line.text("title"),
+            state: task_state(line.word(2)),
+            detail: line.text("detail"),
+        },
+        "plan" => Wish::ReportPlan {
+            run: line.word(0).parse()?,
+            plan: plan(line),
+            cause: line.text("cause"),
+        },
+        "say" => Wish::Say {
+            run: line.word(0).parse()?,
+            text: line.word(1).into(),
+        },
+        "attend" => Wish::Attend {
+            run: line.word(0).parse()?,
+            here: line.word(1) == "here",
+        },
+        "file" => Wish::File(file(known, now, line)?),
+        "asked" => Wish::Observe(Observation::Asked(file(known, now, line)?)),
+        "resolved" => Wish::Observe(Observation::Resolved {
+            run: line.get("run").unwrap_or_default().parse()?,
+            target: line.word(0).into(),
+            granted: line.word(1) == "granted",
+            detail: line.text("detail"),
+        }),
+        "sent" => Wish::Observe(Observation::Sent {
+            id: line.word(0).parse()?,
+            control: control(line)?,
+        }),
+        "acked" => Wish::Observe(Observation::Acked {
+            id: line.word(0).parse()?,
+            control: control(line)?,
+            success: line.word(1) == "ok",
+            detail: line.text("detail"),
+        }),
+        "withdraw" => Wish::Withdraw {
+            id: line.word(0).parse()?,
+            reason: line.text("reason"),
+            past: None,
+        },
+        "giveup" => Wish::GiveUp {
+            id: line.word(0).parse()?,
+            wait: WaitId::parse(line.get("wait").unwrap_or("w1"))?,
+        },
+        "approve" => decide(known, line, Verdict::Approve)?,
+        "reject" => decide(known, line, Verdict::Reject)?,
+        "extend" => Wish::Extend {
+            id: line.word(0).parse()?,
+            span: line.span("span").expect("extend says by how much"),
+            past: None,
+        },
+        "dismiss" => Wish::Dismiss {
+            id: line.word(0).parse()?,
+            note: line.text("note"),
+            past: None,
+        },
+        "applied" => Wish::ReportApplied {
+            id: line.word(0).parse()?,
+            result: applied_result(line.word(1)),
+            detail: line.text("detail"),
+            past: None,
+        },
+        other => panic!("line {}: there is no command {other}", line.number),
+    };
+    Ok(Command { by, wish })
+}
+
+/// Whoever the line is about speaks for itself, if it does not say who does.
+fn agent_of(known: &impl Known, line: &Line) -> String {
+    let word = line.word(0);
+    let run = line.get("run").unwrap_or(word).parse().ok();
+    let run = run.and_then(|id: RunId| known.run(id));
+    let approval = word.parse().ok().and_then(|id| known.approval(id));
+    let spelt = |name: &Name, key: &RunKey| format!("{name}@{}", key.tenant.as_str());
+    let run = run.map(|run| spelt(&run.opened_by, &run.key));
+    let filed = approval.map(|approval| spelt(&approval.filed_by, &approval.from));
+    run.or(filed).unwrap_or("agent:billing".into())
+}
+
+fn open_run(known: &mut impl Known, now: Timestamp, line: &Line) -> Command {
+    let agent = line.get("agent").unwrap_or("billing");
+    let by = line.by(&format!("agent:{agent}"));
+    let open = OpenRun {
+        id: RunId::mint(now, known.mint()),
+        key: RunKey {
+            tenant: by.tenant().clone(),
+            source: source(line.get("source").unwrap_or("native")),
+            agent: agent.into(),
+            session: line.text("session"),
+            invocation: line.get("invocation").unwrap_or(line.word(0)).into(),
+        },
+        project: line.text("project"),
+        thread: line.text("thread"),
+        origin: line.text("origin"),
+        owner: line.get("user").map(|user| principal(user).name().clone()),
+        parent: None,
+        can_resume: true,
+        context: line.text("context"),
+    };
+    let wish = Wish::OpenRun(open);
+    Command { by, wish }
+}
+
+fn file(known: &mut impl Known, now: Timestamp, line: &Line) -> Result<Box<File>, Refusal> {
+    let task = line.get("task");
+    let subject = match line.get("tool") {
+        Some(tool) => Subject::Tool {
+            name: tool.into(),
+            task: task.unwrap_or_default().into(),
+        },
+        None => Subject::Task {
+            task: task.unwrap_or(line.word(0)).into(),
+        },
+    };
+    let filing = Filing {
+        key: line.get("key").map(Key::parse).transpose()?,
+        target: line.word(0).into(),
+        step: line.text("step"),
+        subject,
+        title: line.get("title").unwrap_or("Pay").into(),
+        detail: Detail {
+            prompt: line.text("prompt"),
+            body: line.text("body"),
+            facts: line.text("facts"),
+            args: line.get("args").map(Into::into),
+            form: line.form(),
+        },
+        asks: line.asks(),
+        labels: line
+            .all("label.")
+            .map(|(k, v)| (k.into(), v.into()))
+            .collect(),
+        deadline: line.span("deadline"),
+        on_deadline: match line.get("then") {
+            Some("stay_open") => OnDeadline::StayOpen,
+            _ => OnDeadline::Expire,
+        },
+        hold: Hold::Nothing,
+        risk: Risk::Normal,
+    };
+    let mut filing = filing;
+    if let Some(count) = line.get("labels") {
+        let count: usize = count.parse().unwrap();
+        filing.labels = (0..count)
+            .map(|n| (format!("l{n}").into(), "v".into()))
+            .collect();
+    }
+    Ok(Box::new(File {
+        id: ApprovalId::mint(now, known.mint()),
+        run: line.get("run").unwrap_or_default().parse()?,
+        filing,
+        past: None,
+    }))
+}
+
+fn decide(known: &impl Known, line: &Line, verdict: Verdict) -> Result<Wish, Refusal> {
+    let id = line.word(0).parse()?;
+    // The one that was drawn: of this card, or of the one the line names.
+    let shown = line
+        .get("digest")
+        .map_or(Some(id), |named| named.parse().ok());
+    let shown = shown.and_then(|id| known.approval(id));
+    let number = format!("d{}", line.number);
+    Ok(Wish::Decide(Box::new(Decide {
+        id,
+        decision: DecisionId::parse(line.get("id").unwrap_or(&number))?,
+        verdict,
+        digest: shown.map_or(Digest::of("nothing"), |approval| approval.digest),
+        answers: line
+            .all("answer.")
+            .map(|(k, v)| (k.into(), v.into()))
+            .collect(),
+        note: line.text("note"),
+        seen: Seen::Quoted,
+        on_behalf_of: line.get("for").map(|user| principal(user).name().clone()),
+        form: Form::default(),
+        past: None,
+        decided_before: None,
+    })))
+}
+
+fn control(line: &Line) -> Result<ControlId, Refusal> {
+    ControlId::parse(line.get("control").unwrap_or("c1"))
+}
+
+fn source(word: &str) -> Source {
+    let known = [Source::Native, Source::Cli, Source::Goldfive];
+    known
+        .into_iter()
+        .find(|source| source.word() == word)
+        .expect("a source")
+}
+
+fn ending(word: &str) -> Ending {
+    use InterruptKind::{Approval, Confirmation, Input, Tool};
+    if let Some(kind) = word.strip_prefix("paused:") {
+        let known = [Approval, Tool, Confirmation, Input];
+        let kind = known.into_iter().find(|known| known.word() == kind);
+        return Ending::Paused(kind.expect("an interrupt"));
+    }
+    let known = [End::Completed, End::Failed, End::Cancelled, End::Aborted];
+    let end = known.into_iter().find(|known| known.word() == word);
+    Ending::Over(end.expect("an end"))
+}
+
+fn task_state(word: &str) -> TaskState {
+    match word {
+        "pending" => TaskState::Pending,
+        "running" => TaskState::Running,
+        "completed" => TaskState::Completed,
+        "failed" => TaskState::Failed,
+        "cancelled" => TaskState::Cancelled,
+        "not_needed" => TaskState::NotNeeded,
+        other => panic!("there is no task state {other}"),
+    }
+}
+
+fn plan(line: &Line) -> Plan {
+    let task = |id: &String| PlanTask {
+        id: id.as_str().into(),
+        title: id.as_str().into(),
+        state: TaskState::Pending,
+    };
+    Plan {
+        revision: line.get("revision").map_or(1, |n| n.parse().unwrap()),
+        summary: line.text("summary"),
+        tasks: line.words[1..].iter().map(task).collect(),
+    }
+}
+
+fn applied_result(word: &str) -> AppliedResult {
+    let known = [
+        AppliedResult::Done,
+        AppliedResult::Failed,
+        AppliedResult::Skipped,
+    ];
+    known
+        .into_iter()
+        .find(|known| known.word() == word)
+        .expect("a result")
+}
+
+// === What stands, in one line ===
+
+pub(crate) fn list(words: impl IntoIterator<Item = String>) -> String {
+    let words: Vec<String> = words.into_iter().collect();
+    if words.is_empty() {
+        return "nothing".into();
+    }
+    words.join(", ")
+}
+
+/// The event's own name, as it is stored.
+pub(crate) fn word(event: &Event) -> String {
+    let stored = serde_json::to_value(event).unwrap();
+    stored["what"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn shown_run(run: &Run) -> String {
+    let state = match run.state {
+        RunState::Parked(kind) => format!("parked ({})", kind.word()),
+        state => state.word().to_owned(),
+    };
+    let presence = match run.presence {
+        Presence::Attached => "attached".to_owned(),
+        Presence::Away { since } => format!("away since {since}"),
+        Presence::Detached => "detached".to_owned(),
+    };
+    let mut shown = format!("{state}, {presence}");
+    for (id, task) in &run.tasks {
+        shown += &format!("; {} {}", id.line(), task.state.word());
+        if let TaskState::Blocked { blocker, needed } = &task.state {
+            shown += &format!(" ({}: {})", blocker.line(), needed.line());
+        }
+    }
+    shown
+}
+
+pub(crate) fn shown_pending(pending: &Pending) -> String {
+    let mut shown = "pending".to_owned();
+    if let Some(deadline) = pending.deadline {
+        shown += &format!(", until {deadline}");
+    }
+    if let Some(at) = pending.passed_at {
+        shown += &format!(", passed at {at}");
+    }
+    for timeout in &pending.timed_out {
+        shown += &format!(", {} gave up at {}", timeout.wait, timeout.at);
+    }
+    for attempt in &pending.attempts {
+        shown += &format!(
+            ", {} tried to {} at {}",
+            attempt.by, attempt.verb, attempt.at
+        );
+    }
+    shown
+}
+
+pub(crate) fn shown_settled(settled: &Settled) -> String {
+    let mut shown = match &settled.outcome {
+        Outcome::Granted(_) | Outcome::Rejected(_) => decided(settled),
+        Outcome::Expired => "expired".to_owned(),
+        Outcome::Withdrawn(why) => format!("withdrawn: {}", why.words()),
+    };
+    if let Some(Delivery { state, control, .. }) = &settled.delivery {
+        shown += &format!("; {control} {}", state.word());
+    }
+    if let Some(Applied { result, at, .. }) = &settled.applied {
+        shown += &format!("; applied {} at {at}", result.word());
+    }
+    shown
+}
+
+fn decided(settled: &Settled) -> String {
+    let decision = settled.decision().expect("somebody decided");
+    let mut shown = format!("{} by {}", settled.outcome.word(), decision.decider.by);
+    if let Some(user) = &decision.decider.on_behalf_of {
+        shown += &format!(" for {user}");
+    }
+    for (name, answer) in decision.answers.iter() {
+        shown += &format!(
+            "; {name}={}",
+            registry::Untrusted::new(answer.to_raw()).line()
+        );
+    }
+    if !decision.note.is_empty() {
+        shown += &format!("; note {}", decision.note.line());
+    }
+    shown
+}
