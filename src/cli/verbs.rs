@@ -119,7 +119,7 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
     let now = client.whoami().await?.server_now;
     let items = client.list(&wish).await?;
     if items.is_empty() && !list.json {
-        eprintln!("pilothouse: nothing waits");
+        print::aside("pilothouse: nothing waits");
     }
     for item in items {
         if list.json {

@@ -983,6 +983,7 @@ fn without_a_terminal_nothing_is_touched() {
             );
             assert_eq!(only_ours(&desk.raw_bytes()).escapes, 0);
             desk.assert_restored();
+            assert_eq!(std::fs::read_dir(desk.home()).unwrap().count(), 0);
         }
         let piped = Command::new(PROGRAM).args(args).output().unwrap();
         let piped = Ran::of(piped);
