@@ -34,7 +34,7 @@ pub(crate) struct Pty {
     terminal: Option<(Box<dyn MasterPty + Send>, Box<dyn Write + Send>)>,
     shared: Arc<Shared>,
     before: Settings,
-    _home: TempDir,
+    home: TempDir,
 }
 
 /// What `tcgetattr` says, to compare.
@@ -115,8 +115,13 @@ impl Pty {
             terminal: Some((pair.master, writer)),
             shared,
             before,
-            _home: home,
+            home,
         }
+    }
+
+    /// The program's home directory.
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// Sends bytes as they are.

@@ -548,7 +548,7 @@ fn filing() -> Filing {
         labels: labels(),
         deadline: Some(Duration::from_millis(61_500)),
         on_deadline: OnDeadline::StayOpen,
-        hold: Hold::Thread,
+        hold: Hold::Nothing,
         risk: Risk::High,
     }
 }
@@ -1000,6 +1000,10 @@ fn an_unreadable_question_is_refused_with_a_reason() {
             "who is asked 9 is not one that is known here",
         ),
         (file_refused(|r| r.hold = 9), "what it holds 9 is not one"),
+        (
+            file_refused(|r| r.hold = 2),
+            "HOLD_THREAD is not available yet",
+        ),
         (file_refused(|r| r.risk = -1), "the risk -1 is not one"),
         (
             file_refused(|r| r.key = "a b".into()),

@@ -24,11 +24,12 @@ use super::{
 pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) -> Decided {
     readable(&filed.filing)?;
     fits(&filed.filing)?;
-    if let Some(known) = filed_before(state, by, filed) {
-        return again(state, by, filed, known);
+    let run = own_run(state, by, filed.run);
+    match (filed_before(state, by, filed), run) {
+        (_, Err(refusal @ Refusal::NotYours(_))) => Err(refusal),
+        (Some(known), _) => again(state, by, filed, known),
+        (None, run) => file_in(state, by, run?, filed, now),
     }
-    let run = own_run(state, by, filed.run)?;
-    file_in(state, by, run, filed, now)
 }
 
 /// The first filing under a key is the one that counts (DESIGN §4.1.3), also when its run has ended or is forgotten.
