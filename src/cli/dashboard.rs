@@ -28,6 +28,9 @@ const PIPE_BYTES: usize = 64 * 1024;
 /// What the network makes is drawn at most this often; what a hand does is drawn at once.
 const FRAME: Duration = Duration::from_millis(33);
 
+/// How long a decision that is under way holds up an operator who leaves.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Opens the dashboard on the server that answers; where none does, this process keeps the registry
 /// itself, for agents and the CLI too.
 pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
@@ -37,7 +40,7 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     needs_a_terminal()?;
     let (dir, socket) = (place.dir()?, place.socket()?);
     let home = Home::take(&dir).map_err(Stopped::fault)?;
-    let host = Host::start(home, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
+    let mut host = Host::start(home, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
     let pipe = host.pipe.clone();
     let client = Client::over(move || {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
@@ -51,6 +54,7 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     .await?;
     let open = host.owner.state().all_pending().count();
     host.stop.stop();
+    host.until_it_ends().await?;
     if open > 0 {
         print::aside(format!(
             "pilothouse: {open} still open; they are kept in {} and wait for the next start",
@@ -111,6 +115,7 @@ async fn run(client: Client, server_label: String) -> Result<u8, Stopped> {
         retry: retry.clone(),
         began: Instant::now(),
         done,
+        leaving: None,
     };
     desk.serve(feed, Inputs::read(), interrupts, results).await
 }
@@ -165,6 +170,8 @@ struct Desk {
     retry: RetryNow,
     began: Instant,
     done: mpsc::UnboundedSender<Msg>,
+    /// The operator has left; until then what is under way may arrive.
+    leaving: Option<Instant>,
 }
 
 /// Whether the loop goes on.
@@ -196,10 +203,14 @@ impl Desk {
                 at_once = false;
             }
             let frame = self.model.is_dirty().then_some(next_frame);
-            let wake = self
-                .model
-                .next_deadline(self.at())
-                .map(|at| self.began + at);
+            if let Some(until) = self.leaving
+                && (self.model.under_way() == 0 || Instant::now() >= until)
+            {
+                return Ok(exit::DONE);
+            }
+            let wake = self.model.next_deadline(self.at());
+            let wake = wake.map(|at| self.began + at);
+            let wake = wake.into_iter().chain(self.leaving).min();
             let next = tokio::select! {
                 biased;
                 interrupt = interrupts.next() => self.interrupted(interrupt)?,
@@ -320,7 +331,7 @@ impl Desk {
             Effect::FetchDetail(id) => self.fetch(id),
             Effect::Submit(submit) => self.submit(submit),
             Effect::RetryNow => self.retry.now(),
-            Effect::Quit => return Ok(Next::Leave(exit::DONE)),
+            Effect::Quit => return Ok(self.leave()),
             Effect::Suspend => return self.suspend(),
             Effect::Repaint => self.screen.repaint(),
             Effect::Copy(text) => self.screen.copy(&text).map_err(fault)?,
@@ -328,6 +339,15 @@ impl Desk {
             Effect::Title(title) => self.screen.set_title(&title).map_err(fault)?,
         }
         Ok(Next::Go)
+    }
+
+    /// At once, or as soon as what was decided has arrived; asked twice, at once.
+    fn leave(&mut self) -> Next {
+        if self.model.under_way() == 0 || self.leaving.is_some() {
+            return Next::Leave(exit::DONE);
+        }
+        self.leaving = Some(Instant::now() + FAREWELL);
+        Next::Go
     }
 
     fn fetch(&self, id: ApprovalId) {

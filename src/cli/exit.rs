@@ -13,7 +13,8 @@ pub(crate) const NOT_YET: u8 = 3;
 const REFUSED: u8 = 4;
 const NO_SERVER: u8 = 5;
 const USAGE: u8 = 64;
-const FAULT: u8 = 70;
+/// Our own fault, or the machine's.
+pub const FAULT: u8 = 70;
 
 /// Ended by a signal, as a shell says it.
 pub(crate) fn killed_by(signal: u8) -> u8 {

@@ -13,6 +13,9 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser as _;
 
+/// What our own faults end with.
+pub use exit::FAULT;
+
 use self::{
     args::{Cli, Verb},
     exit::Stopped,

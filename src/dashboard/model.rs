@@ -275,6 +275,14 @@ impl Model {
         }
     }
 
+    /// How many decisions have left, and have not come back as facts.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        let sent = self.sent.values();
+        sent.filter(|sent| sent.progress == Progress::UnderWay)
+            .count()
+    }
+
     /// What the open card is now.
     pub(super) fn face(&self) -> Option<Face> {
         let id = self.open?.id;
@@ -282,7 +290,11 @@ impl Model {
         let card = self.card(id);
         let (settled, happened) = match stands {
             Stands::Waits(pending) => {
-                let tried = pending.attempts.len() + pending.timed_out.len();
+                let away = self.away_since(&pending.approval).is_some();
+                let passed = pending.passed_at.is_some();
+                let tried = 4 * (pending.attempts.len() + pending.timed_out.len())
+                    + 2 * usize::from(away)
+                    + usize::from(passed);
                 let deadline = pending.deadline.map_or(0, Timestamp::ms).unsigned_abs();
                 (
                     false,

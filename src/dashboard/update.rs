@@ -164,6 +164,8 @@ fn receive(model: &mut Model, id: ApprovalId, detail: Result<Detail, String>) ->
     };
     let slot = match detail {
         Ok(detail) => Slot::Here(Box::new(Card::new(approval, &detail))),
+        // A call that failed late takes nothing away that has come since.
+        Err(_) if matches!(model.cards.get(&id), Some(Slot::Here(_))) => return Vec::new(),
         Err(why) => Slot::Failed(registry::Untrusted::new(why).line().to_string()),
     };
     if let Slot::Here(card) = &slot {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use registry::{
     Approval, Pending, Settled, Timestamp, Untrusted,
     approval::{Outcome, Risk, Subject, Verdict},
+    form::Choice,
 };
 
 /// The signs, in two spellings.
@@ -296,4 +297,14 @@ mod tests {
             }
         }
     }
+}
+
+/// An option as it is shown: its label, and the value that is answered where the label does not say it.
+#[must_use]
+pub fn choice(choice: &Choice) -> String {
+    let (label, value) = (choice.label.line(), choice.value.line());
+    if label.as_str().eq_ignore_ascii_case(value.as_str()) {
+        return label.to_string();
+    }
+    format!("{label} ({value})")
 }

@@ -68,7 +68,7 @@ impl NoScreen {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotATerminal(_) | Self::Dumb(_) => 64,
-            Self::Taken | Self::Io(_) => 74,
+            Self::Taken | Self::Io(_) => 70,
         }
     }
 }

@@ -43,13 +43,13 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// What the program exits with: 128 + n for a signal, that of SIGHUP for a hang-up, 101 for a panic.
+    /// What the program exits with: 128 + n for a signal, that of SIGHUP for a hang-up, 70 for a panic.
     #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Self::Signal(number) => 128 + number,
             Self::HungUp => 129,
-            Self::Panicked => 101,
+            Self::Panicked => 70,
         }
     }
 }

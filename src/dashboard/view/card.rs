@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use registry::{
     Approval,
     approval::{AppliedResult, Delivery, DeliveryState, Pending, Risk, Settled, Verdict},
+    run::Source,
 };
 
 use super::{
@@ -256,7 +257,10 @@ impl Scene<'_> {
     fn whence(&self, approval: &Approval) -> String {
         let from = &approval.from;
         let mut facts = vec![from.source.word().to_owned()];
-        facts.push(format!("run {}", from.invocation.line()));
+        // A run of the CLI is this question and nothing else; its name says nothing.
+        if from.source != Source::Cli {
+            facts.push(format!("run {}", from.invocation.line()));
+        }
         if !approval.subject.task().is_empty() {
             facts.push(format!("task {}", approval.subject.task().line()));
         }

@@ -6,7 +6,7 @@ use super::{
     super::{
         actions::{Action, Context},
         lines::{columns, cut},
-        model::Hand,
+        model::{Hand, Stands},
         theme::Role,
     },
     Pen, Scene,
@@ -46,6 +46,15 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
         Context::Confirm => &[(Action::Confirm, "yes"), (Action::Dismiss, "no")],
         Context::Help => &[(Action::Dismiss, "close"), (Action::Next, "scroll")],
     }
+}
+
+/// What an answered question no longer takes.
+fn decides(action: Action) -> bool {
+    use Action::{Approve, ApproveUnread, EditForm, EditNote, Reject};
+    matches!(
+        action,
+        Approve | ApproveUnread | Reject | EditForm | EditNote
+    )
 }
 
 /// Which key to name, where several do it.
@@ -103,7 +112,15 @@ impl Scene<'_> {
     fn hints(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
         let mut x = room.x + 1;
         let nothing = self.model.order.is_empty() && context == Context::Inbox;
-        for (action, word) in hints(context).iter().filter(|_| !nothing) {
+        let ended = self
+            .model
+            .open
+            .is_some_and(|open| matches!(self.model.stands(open.id), Some(Stands::Ended(_))));
+        let possible = |action: Action| !(nothing || ended && decides(action));
+        for (action, word) in hints(context)
+            .iter()
+            .filter(|(action, _)| possible(*action))
+        {
             let word = self.word(*action, word);
             let key = self.key(context, *action);
             let width = u16::try_from(hint_columns(&key, &word)).unwrap_or(u16::MAX);

@@ -15,7 +15,7 @@ use super::super::{
     lines::{Line, Part, columns, fit},
     model::Hand,
     theme::Role,
-    words::Signs,
+    words::{self, Signs},
 };
 
 const LABEL_COLUMNS: usize = 18;
@@ -172,7 +172,7 @@ impl FieldRows<'_> {
         taken: Option<usize>,
     ) {
         let labels: Vec<String> = match &field.kind {
-            Kind::Enum(choices) => choices.iter().map(|c| c.label.line().to_string()).collect(),
+            Kind::Enum(choices) => choices.iter().map(words::choice).collect(),
             _ => values.to_vec(),
         };
         let choice = |at: usize, label: &str| {

@@ -59,6 +59,10 @@ impl Scene<'_> {
     fn link_state(&self, pen: &Pen<'_, '_>) -> (Role, String) {
         match &self.model.link {
             Link::Online { .. } => (Role::Ok, format!("{} live", pen.signs.live)),
+            // The next try does not make what is shown any newer.
+            Link::Connecting { .. } if self.model.synced => {
+                (Role::Danger, format!("{} offline", pen.signs.offline))
+            }
             Link::Connecting { .. } => (Role::Warn, format!("{} connecting", pen.signs.sent)),
             Link::Offline { .. } => (Role::Danger, format!("{} offline", pen.signs.offline)),
         }

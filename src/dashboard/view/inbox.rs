@@ -51,13 +51,17 @@ impl Scene<'_> {
         if all == 0 {
             self.nothing(pen, inside);
         }
+        let shown = model.order.iter().skip(top).take(height);
+        let agents = shown.filter_map(|id| Some(model.stands(*id)?.approval()));
+        let agents = agents.map(|approval| columns(approval.from.agent.line().as_str()));
+        let widest = agents.max().unwrap_or(0);
         for (id, y) in model.order.iter().skip(top).zip(inside.y..inside.bottom()) {
             let row = Rect {
                 y,
                 height: 1,
                 ..inside
             };
-            self.list_row(pen, row, *id);
+            self.list_row(pen, row, *id, widest);
             if !model.is_online() {
                 pen.dim(row);
             }
@@ -70,7 +74,8 @@ impl Scene<'_> {
         }
     }
 
-    fn list_row(&self, pen: &mut Pen<'_, '_>, row: Rect, id: ApprovalId) {
+    /// One row. The agents' column is as wide as the widest of those shown, `widest`, where there is room.
+    fn list_row(&self, pen: &mut Pen<'_, '_>, row: Rect, id: ApprovalId, widest: usize) {
         let Some(stands) = self.model.stands(id) else {
             return;
         };
@@ -86,7 +91,7 @@ impl Scene<'_> {
         let word_room = columns(word).max(WORD_COLUMNS);
         let fixed = 1 + 2 + word_room + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
         let room = width.saturating_sub(fixed);
-        let agent_room = (room * 2 / 5).min(28);
+        let agent_room = (room * 2 / 5).min(widest);
         let title_room = room.saturating_sub(agent_room + 1);
         let more = pen.signs.more;
         let title = fit(approval.title.line().as_str(), title_room, more);
