@@ -1,17 +1,41 @@
-//! Recorded goldfive agents at the door: their questions come in, the answers go out.
+//! Goldfive agents at the door, recorded and made by hand: their questions come in, the answers go out.
 
 use std::{
+    collections::BTreeSet,
     net::TcpListener,
+    sync::{Arc, Mutex, mpsc},
     time::{Duration, Instant},
 };
 
-use pilothouse::wire::pb::{
-    goldfive::v1::ControlKind,
-    harmonograf::v1::{TelemetryUp, harmonograf_client::HarmonografClient},
+use pilothouse::{
+    serve::{clock::Clock, owner::Owner, stop::Stop},
+    sources::goldfive::Door,
+    wire::pb::{
+        goldfive::v1::{
+            ApprovalRequested, ControlAck, ControlAckResult, ControlEvent, ControlKind, Event,
+            Plan, PlanRevised, RunCompleted, RunStarted, Task, TaskStarted, event::Payload,
+        },
+        harmonograf::v1::{
+            Capability, Framework, Hello, SubscribeControlRequest, TelemetryDown, TelemetryUp,
+            harmonograf_client::HarmonografClient, telemetry_up::Msg,
+        },
+    },
 };
 use prost::Message as _;
+use registry::{
+    ApprovalId, Name, Principal, Role, Run, Settled, Tenant, Timestamp, Wish,
+    approval::{DeliveryState, Seen, Verdict},
+    command::Decide,
+    digest::Sha256,
+    form::{Form, RawAnswers},
+    log::{Epoch, Log, LogError, Memory, Reader, Turn, Writes},
+    names::DecisionId,
+    run::Presence,
+};
 use serde_json::Value;
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::mpsc as queue};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Streaming, transport::Channel};
 
 use crate::{
     replay::{Arrived, Replay, lines},
@@ -299,4 +323,537 @@ fn what_an_agent_says_was_granted_is_answered_elsewhere() {
         assert_eq!(ended["status"], "withdrawn", "{ended}");
         assert_eq!(ended["decision"], Value::Null, "nobody here decided");
     }
+}
+
+/// Its subscription never ends by itself; a stop ends it.
+#[test]
+fn the_server_ends_while_an_agent_is_connected() {
+    let (mut server, door) = with_door();
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut agent = Replay::open(&door, "session-approved.frames").await;
+        assert!(agent.until_control().await);
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || ended.send(server.terminate()));
+        let code = end.recv_timeout(Duration::from_secs(8));
+        assert_eq!(code, Ok(Some(128 + 15)), "it ends, and in time");
+        drop(agent);
+    });
+}
+
+#[test]
+fn a_run_is_there_until_the_last_of_its_streams_ends() {
+    let (server, door) = with_door();
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut one = Replay::open(&door, "session-approved.frames").await;
+        assert!(one.until_control().await);
+        let mut two = Replay::open(&door, "session-approved.frames").await;
+        assert!(two.until_control().await);
+        let item = open_item(&server, "sess-approved");
+        let run = item["run_id"].as_str().unwrap();
+        let away = || server.show(run)["presence"]["away_since"].is_string();
+        one.finish().await;
+        assert!(!away(), "the other stream speaks for it");
+        let id = item["id"].as_str().unwrap();
+        assert_eq!(server.decide("approve", id, &[]).code, 0);
+        two.control().await;
+        two.kill();
+        eventually("the end of the delivery", || {
+            (delivery(&server, id) == "failed").then_some(())
+        });
+        eventually("the agent's absence", || away().then_some(()));
+    });
+}
+
+/// A door in this process, onto a log whose commits fail as it is told.
+struct Here {
+    owner: Owner,
+    log: Memory,
+    full: Full,
+    endpoint: String,
+    stop: Stop,
+}
+
+/// Kinds of events for which there is no space, once each.
+type Full = Arc<Mutex<BTreeSet<(u8, usize)>>>;
+
+impl Here {
+    async fn open() -> Self {
+        let log = Memory::new("goldfive");
+        let full = Full::default();
+        let tight = Tight {
+            log: log.another(),
+            full: full.clone(),
+        };
+        let clock = Clock::standing(Timestamp::from_ms(1));
+        let fatal = Box::new(|why: &str| panic!("{why}"));
+        let owner = Owner::start(Box::new(tight), clock, None, fatal).unwrap();
+        let stop = Stop::default();
+        let door = Door::new(owner.clone(), None, stop.subscribe());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(door.run(listener));
+        Self {
+            owner,
+            log,
+            full,
+            endpoint,
+            stop,
+        }
+    }
+
+    async fn until<T>(&self, what: &str, mut look: impl FnMut(&registry::State) -> Option<T>) -> T {
+        for _ in 0..1000 {
+            if let Some(found) = look(&self.owner.state()) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{what} did not come");
+    }
+
+    /// The run that its agent calls so.
+    async fn run(&self, name: &str) -> Arc<Run> {
+        let named = |run: &&Arc<Run>| run.key.invocation.raw() == name;
+        let look = |state: &registry::State| state.runs().find(named).cloned();
+        self.until("the run", look).await
+    }
+
+    /// What is asked about `target`.
+    async fn asked(&self, target: &str) -> ApprovalId {
+        self.until("the question", |state| {
+            let asked = |it: &&Arc<registry::Pending>| it.approval.target.raw() == target;
+            state.all_pending().find(asked).map(|it| it.approval.id)
+        })
+        .await
+    }
+
+    async fn approve(&self, id: ApprovalId) {
+        let digest = self.owner.state().pending(id).unwrap().approval.digest;
+        let decide = Decide {
+            id,
+            decision: DecisionId::parse(&format!("d-{id}")).unwrap(),
+            verdict: Verdict::Approve,
+            digest,
+            answers: RawAnswers::new(),
+            note: "yes".into(),
+            seen: Seen::Whole,
+            on_behalf_of: None,
+            form: Form::default(),
+            past: None,
+            decided_before: None,
+        };
+        let name = Name::parse("operator:ops").unwrap();
+        let by = Principal::new(name, Tenant::local(), [Role::Operator]);
+        self.owner
+            .submit(by, Wish::Decide(Box::new(decide)))
+            .await
+            .unwrap();
+    }
+
+    /// Waits until the delivery stands so.
+    async fn delivery(&self, id: ApprovalId, stands: DeliveryState) -> Arc<Settled> {
+        self.until(&format!("{stands:?}"), |state| {
+            let settled = state.settled(id)?;
+            let delivery = settled.delivery.as_ref()?;
+            (delivery.state == stands).then(|| settled.clone())
+        })
+        .await
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+struct Tight {
+    log: Memory,
+    full: Full,
+}
+
+struct TightTurn<'a> {
+    turn: Box<dyn Turn + 'a>,
+    full: &'a Full,
+}
+
+impl Log for Tight {
+    fn turn(&mut self, wall: Timestamp) -> Result<Box<dyn Turn + '_>, LogError> {
+        let turn = self.log.turn(wall)?;
+        let full = &self.full;
+        Ok(Box::new(TightTurn { turn, full }))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, LogError> {
+        self.log.reader()
+    }
+
+    fn epoch(&self) -> &Epoch {
+        self.log.epoch()
+    }
+}
+
+impl Turn for TightTurn<'_> {
+    fn missed(&self) -> &[registry::Recorded] {
+        self.turn.missed()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.turn.now()
+    }
+
+    fn head(&self) -> u64 {
+        self.turn.head()
+    }
+
+    fn commit(self: Box<Self>, writes: Writes) -> Result<(), LogError> {
+        let mut full = self.full.lock().unwrap();
+        for entry in &writes.events {
+            let kind = entry.recorded.event.kind();
+            if let Some(told) = full.iter().find(|(told, _)| *told == kind).copied() {
+                full.remove(&told);
+                return Err(LogError::Full("told so".into()));
+            }
+        }
+        drop(full);
+        self.turn.commit(writes)
+    }
+}
+
+/// An agent made by hand.
+struct Agent {
+    name: String,
+    up: queue::UnboundedSender<TelemetryUp>,
+    down: Streaming<TelemetryDown>,
+    client: HarmonografClient<Channel>,
+}
+
+impl Agent {
+    /// Connects, and says nothing.
+    async fn silent(here: &Here, name: &str) -> Self {
+        let mut client = HarmonografClient::connect(here.endpoint.clone())
+            .await
+            .unwrap();
+        let (up, frames) = queue::unbounded_channel();
+        let down = client.stream_telemetry(UnboundedReceiverStream::new(frames));
+        let down = down.await.unwrap().into_inner();
+        let name = name.into();
+        Self {
+            name,
+            up,
+            down,
+            client,
+        }
+    }
+
+    /// Connects, and has been welcomed.
+    async fn open(here: &Here, name: &str) -> Self {
+        let mut agent = Self::silent(here, name).await;
+        agent.frame(Msg::Hello(Hello {
+            agent_id: name.into(),
+            session_id: "s".into(),
+            name: "probe".into(),
+            framework: Framework::Adk.into(),
+            capabilities: vec![Capability::Steering.into(), 99],
+            ..Default::default()
+        }));
+        agent.down.message().await.unwrap().unwrap();
+        agent
+    }
+
+    fn frame(&self, msg: Msg) {
+        self.up.send(TelemetryUp { msg: Some(msg) }).unwrap();
+    }
+
+    fn event(&self, run: &str, payload: Payload) -> Vec<u8> {
+        let event = Event {
+            run_id: run.into(),
+            payload: Some(payload),
+            ..Default::default()
+        };
+        let bytes = event.encode_to_vec();
+        self.frame(Msg::GoldfiveEvent(bytes.clone()));
+        bytes
+    }
+
+    fn begins(&self, run: &str) {
+        self.event(run, Payload::RunStarted(RunStarted::default()));
+    }
+
+    fn asks(&self, run: &str, target: &str) {
+        let asked = ApprovalRequested {
+            target_id: target.into(),
+            kind: "task".into(),
+            prompt: format!("May I do {target}?"),
+            task_id: target.into(),
+            ..Default::default()
+        };
+        self.event(run, Payload::ApprovalRequested(asked));
+    }
+
+    fn plans(&self, run: &str, tasks: std::ops::Range<usize>, dry_run: bool) {
+        let task = |n: usize| Task {
+            id: format!("t{n}"),
+            ..Default::default()
+        };
+        let plan = Plan {
+            tasks: tasks.map(task).collect(),
+            ..Default::default()
+        };
+        let revised = PlanRevised {
+            plan: Some(plan),
+            dry_run,
+            ..Default::default()
+        };
+        self.event(run, Payload::PlanRevised(revised));
+    }
+
+    fn starts(&self, run: &str, task: &str, detail: &str) -> Vec<u8> {
+        let started = TaskStarted {
+            task_id: task.into(),
+            detail: detail.into(),
+        };
+        self.event(run, Payload::TaskStarted(started))
+    }
+
+    async fn subscribes(&mut self) -> Streaming<ControlEvent> {
+        let request = SubscribeControlRequest {
+            session_id: "s".into(),
+            agent_id: self.name.clone(),
+            stream_id: "str".into(),
+        };
+        let controls = self.client.subscribe_control(request).await;
+        controls.unwrap().into_inner()
+    }
+
+    /// Leaves, and has been let go.
+    async fn leaves(mut self) {
+        drop(self.up);
+        while let Ok(Some(_)) = self.down.message().await {}
+    }
+}
+
+async fn next(controls: &mut Streaming<ControlEvent>) -> ControlEvent {
+    let next = tokio::time::timeout(Duration::from_secs(10), controls.message());
+    next.await.expect("a control in time").unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_that_waits_for_a_subscription_fails_with_its_run_only() {
+    let here = Here::open().await;
+    let mut kept = Agent::open(&here, "a").await;
+    let gone = Agent::open(&here, "a").await;
+    kept.asks("kept", "t-kept");
+    kept.asks("over", "t-over");
+    gone.asks("gone", "t-gone");
+    let mut ids = Vec::new();
+    for target in ["t-kept", "t-over", "t-gone"] {
+        let id = here.asked(target).await;
+        here.approve(id).await;
+        here.delivery(id, DeliveryState::Sent).await;
+        ids.push(id);
+    }
+
+    kept.event("over", Payload::RunCompleted(RunCompleted::default()));
+    here.delivery(ids[1], DeliveryState::Failed).await;
+    gone.leaves().await;
+    here.delivery(ids[2], DeliveryState::Failed).await;
+
+    let mut controls = kept.subscribes().await;
+    let control = next(&mut controls).await;
+    kept.frame(Msg::ControlAck(ControlAck {
+        control_id: control.id,
+        result: ControlAckResult::Success.into(),
+        ..Default::default()
+    }));
+    here.delivery(ids[0], DeliveryState::Acked).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_control_for_a_subscription_that_has_ended_waits_for_the_next() {
+    let here = Here::open().await;
+    let mut agent = Agent::open(&here, "a").await;
+    drop(agent.subscribes().await);
+    agent.asks("r", "t7");
+    let id = here.asked("t7").await;
+    // The server may not have seen the end of the subscription yet.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    here.approve(id).await;
+    here.delivery(id, DeliveryState::Sent).await;
+    let mut controls = agent.subscribes().await;
+    assert_eq!(next(&mut controls).await.kind(), ControlKind::Approve);
+}
+
+/// A full disk loses nothing of what an agent says, nor of what becomes of an answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_recorded_yet_is_recorded_later() {
+    const OPENED: u8 = 40;
+    const TASK: u8 = 43;
+    const DELIVERY: u8 = 24;
+    const PRESENCE: u8 = 50;
+    let here = Here::open().await;
+    here.full.lock().unwrap().extend([
+        (OPENED, 0),
+        (TASK, 0),
+        (TASK, 1),
+        (DELIVERY, 0),
+        (PRESENCE, 0),
+    ]);
+    let mut agent = Agent::open(&here, "a").await;
+    let mut controls = agent.subscribes().await;
+    agent.starts("r", "t1", "");
+    agent.asks("r", "t7");
+    let id = here.asked("t7").await;
+    let run = here.run("r").await;
+    assert_eq!(run.tasks.len(), 2, "in order, and none was lost");
+
+    here.approve(id).await;
+    let control = next(&mut controls).await;
+    here.full.lock().unwrap().insert((DELIVERY, 1));
+    agent.frame(Msg::ControlAck(ControlAck {
+        control_id: control.id,
+        result: ControlAckResult::Success.into(),
+        ..Default::default()
+    }));
+    here.delivery(id, DeliveryState::Acked).await;
+    agent.leaves().await;
+    let run = here.run("r").await;
+    assert!(matches!(run.presence, Presence::Away { .. }), "{run:?}");
+    assert!(
+        here.full.lock().unwrap().is_empty(),
+        "all were refused once"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_is_not_followed_is_not_the_runs_plan() {
+    let here = Here::open().await;
+    let agent = Agent::open(&here, "a").await;
+    agent.plans("r", 0..3, true);
+    agent.plans("r", 0..2, false);
+    agent.plans("r", 0..4, true);
+    agent.starts("r", "last", "");
+    let run = here
+        .until("the last", |state| {
+            let run = state.runs().next()?;
+            run.tasks.contains_key(&"last".into()).then(|| run.clone())
+        })
+        .await;
+    assert_eq!(run.plan.as_ref().unwrap().tasks.len(), 2);
+    assert_eq!(run.tasks.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_tasks_than_a_run_may_have_are_cut_to_what_fits() {
+    let here = Here::open().await;
+    let agent = Agent::open(&here, "a").await;
+    agent.starts("r", "own", "");
+    agent.plans("r", 0..1200, false);
+    agent.starts("r", "one more", "");
+    agent.plans("r", 500..1200, false);
+    agent.starts("r", "own", "still told");
+    let told = |run: &&Arc<Run>| {
+        let own = run.tasks.get(&"own".into());
+        own.is_some_and(|task| task.detail.raw() == "still told")
+    };
+    let run = here
+        .until("the last", |state| state.runs().find(told).cloned())
+        .await;
+    assert_eq!(run.tasks.len(), 1000);
+    let plan = run.plan.as_ref().unwrap();
+    assert_eq!(plan.tasks.len(), 499);
+    assert_eq!(plan.summary.raw(), "(499 of 700 tasks are kept) ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_without_an_id_is_unidentified_and_gets_its_answer() {
+    let here = Here::open().await;
+    let mut agent = Agent::open(&here, "").await;
+    let mut controls = agent.subscribes().await;
+    agent.asks("r", "t7");
+    let id = here.asked("t7").await;
+    let run = here.run("r").await;
+    assert_eq!(run.key.agent.raw(), "unidentified");
+    here.approve(id).await;
+    assert_eq!(next(&mut controls).await.kind(), ControlKind::Approve);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_agent_says_of_itself_stands_with_its_run() {
+    let here = Here::open().await;
+    let agent = Agent::open(&here, "a").await;
+    agent.begins("r");
+    here.run("r").await;
+    let events = here.log.reader().unwrap().read(0, 10).unwrap();
+    let registry::Event::RunOpened { context, .. } = &*events[0].event else {
+        panic!("{:?}", events[0]);
+    };
+    let context: Value = serde_json::from_str(context.raw()).unwrap();
+    let expected = serde_json::json!({
+        "name": "probe",
+        "framework": "ADK",
+        "framework_version": "",
+        "capabilities": ["STEERING", "unknown (99)"],
+    });
+    assert_eq!(context, expected);
+}
+
+/// Without a hello, what was said is kept in memory up to a bound, and recorded past it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_says_much_and_no_hello_is_unidentified() {
+    let here = Here::open().await;
+    let agent = Agent::silent(&here, "a").await;
+    let much = "x".repeat(300 * 1024);
+    for n in 0..4 {
+        agent.starts("r", &format!("t{n}"), &much);
+    }
+    let run = here.run("r").await;
+    assert_eq!(run.key.agent.raw(), "unidentified");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_event_that_is_too_large_its_size_and_hash_are_kept() {
+    let here = Here::open().await;
+    let agent = Agent::open(&here, "a").await;
+    let small = agent.starts("r", "small", "");
+    let large = agent.starts("r", "large", &"x".repeat(256 * 1024));
+    let run = here
+        .until("the large one", |state| {
+            let run = state.runs().next()?;
+            run.tasks.contains_key(&"large".into()).then_some(run.id)
+        })
+        .await;
+    let frames = here.log.reader().unwrap().frames(run).unwrap();
+    let (bytes, hash) = (large.len(), Sha256::of(&large));
+    let stub = format!("not kept: an event of {bytes} bytes, SHA-256 {hash}");
+    assert_eq!(frames, [small, stub.into_bytes()]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_that_are_not_kept_are_counted_on_the_card() {
+    let here = Here::open().await;
+    let agent = Agent::open(&here, "a").await;
+    let label = |n: usize| (format!("k{n:02}"), "v".to_owned());
+    let asked = ApprovalRequested {
+        target_id: "t7".into(),
+        kind: "task".into(),
+        metadata: (0..40).map(label).collect(),
+        ..Default::default()
+    };
+    agent.event("r", Payload::ApprovalRequested(asked));
+    let id = here.asked("t7").await;
+    let labels = here
+        .owner
+        .state()
+        .pending(id)
+        .unwrap()
+        .approval
+        .labels
+        .len();
+    assert_eq!(labels, 32);
+    let detail = here.owner.detail(id).await.unwrap();
+    let body = detail.body.raw();
+    assert!(body.contains("8 more labels"), "{body}");
 }

@@ -3,19 +3,92 @@
 //! Nothing of it is refused for policy or limits: it already happened. What is larger than we keep
 //! is cut, and says so.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use registry::{
-    ApprovalId, Asks, Detail, RunId, Untrusted, Wish,
+    ApprovalId, Asks, Detail, Name, Principal, Role, Run, RunId, Tenant, Untrusted, Wish,
     approval::{Filing, Hold, OnDeadline, Risk, Subject, title_for},
     command::{Ending, File, Observation},
     digest::Sha256,
     json, limits,
     names::Key,
-    run::{End, Plan, PlanTask, TaskState},
+    run::{End, Plan, PlanTask, RunKey, Source, TaskState},
+};
+use serde_json::json;
+
+use crate::wire::goldfive::{
+    Asked, Envelope, Force, Hello, Plan as TheirPlan, PlannedTask, Request, TaskStep, What, Word,
 };
 
-use crate::wire::goldfive::{Asked, Envelope, Plan as TheirPlan, Request, TaskStep, What, Word};
+/// Who or what has no name of its own.
+const UNIDENTIFIED: &str = "unidentified";
+/// Capabilities kept of a hello, counted; harmonograf has six.
+const CAPABILITIES_COUNT: usize = 32;
+/// The largest event that is kept as it came.
+const ORIGINAL_BYTES: usize = 256 * 1024;
+
+/// The agent's id as it is known here and found again.
+pub(super) fn agent(id: &str) -> String {
+    let id = if id.is_empty() { UNIDENTIFIED } else { id };
+    short(id, limits::NAME).raw().into()
+}
+
+/// `agent:goldfive/<agent id>`; one that cannot be a name is known by its hash.
+pub(super) fn principal(agent: &str) -> Principal {
+    let named = Name::parse(&format!("agent:goldfive/{agent}"));
+    let hashed = || Name::parse(&format!("agent:goldfive/sha256-{}", Sha256::of(agent)));
+    let name = named.or_else(|_| hashed());
+    let name = name.unwrap_or_else(|_| Name::system("goldfive"));
+    Principal::new(name, Tenant::local(), [Role::Agent])
+}
+
+/// What an agent says of itself, as JSON.
+pub(super) fn context(hello: &Hello) -> Untrusted {
+    let capabilities = hello.capabilities.iter().take(CAPABILITIES_COUNT);
+    let said = json!({
+        "name": short(&hello.name, limits::TITLE).raw(),
+        "framework": word(hello.framework),
+        "framework_version": short(&hello.framework_version, limits::TITLE).raw(),
+        "capabilities": capabilities.map(|it| word(*it)).collect::<Vec<_>>(),
+    });
+    Untrusted::new(said.to_string())
+}
+
+fn word(word: Word) -> Cow<'static, str> {
+    let number = || format!("unknown ({})", word.number).into();
+    word.name.map_or_else(number, Cow::from)
+}
+
+/// The run that an event is about: the one it names, else the only one of its session.
+pub(super) fn run_key(agent: &str, envelope: &Envelope) -> RunKey {
+    let (session, run) = (&envelope.session_id, &envelope.run_id);
+    let named = [run.as_str(), session, UNIDENTIFIED];
+    let invocation = named.into_iter().find(|name| !name.is_empty());
+    RunKey {
+        tenant: Tenant::local(),
+        source: Source::Goldfive,
+        agent: short(agent, limits::NAME),
+        session: short(session, limits::NAME),
+        invocation: short(invocation.unwrap_or_default(), limits::NAME),
+    }
+}
+
+/// What an event that comes twice is known by, if it has an id.
+pub(super) fn id_hash(envelope: &Envelope) -> Option<u128> {
+    let id = Some(&envelope.event_id).filter(|id| !id.is_empty())?;
+    let hash = Sha256::of(id);
+    hash.bytes().first_chunk().copied().map(u128::from_be_bytes)
+}
+
+/// The event as it came; of one that is too large to be kept, its size and hash.
+pub(super) fn original(raw: &[u8]) -> Cow<'_, [u8]> {
+    if raw.len() <= ORIGINAL_BYTES {
+        return raw.into();
+    }
+    let (bytes, hash) = (raw.len(), Sha256::of(raw));
+    let stub = format!("not kept: an event of {bytes} bytes, SHA-256 {hash}");
+    stub.into_bytes().into()
+}
 
 /// Whether what happened begins a run, where it is unknown or over: a trailing word about a run
 /// that has ended does not open it again.
@@ -39,24 +112,24 @@ pub(super) fn matters(what: &What) -> bool {
 }
 
 /// What is to be recorded of an event, if anything.
-pub(super) fn wish(agent: &str, run: RunId, id: ApprovalId, envelope: &Envelope) -> Option<Wish> {
+pub(super) fn wish(agent: &str, run: &Run, id: ApprovalId, envelope: &Envelope) -> Option<Wish> {
     match &envelope.what {
-        What::RunCompleted { summary } => Some(ended(run, End::Completed, summary)),
-        What::RunAborted { reason } => Some(ended(run, End::Aborted, reason)),
+        What::RunCompleted { summary } => Some(ended(run.id, End::Completed, summary)),
+        What::RunAborted { reason } => Some(ended(run.id, End::Aborted, reason)),
         What::Plan(plan) => planned(run, plan),
         What::Task { task_id, step } => moved(run, task_id, step),
         What::ApprovalRequested(request) => {
             let filing = asked(request, key(agent, envelope));
             let file = Box::new(File {
                 id,
-                run,
+                run: run.id,
                 filing,
                 past: None,
             });
             Some(Wish::Observe(Observation::Asked(file)))
         }
-        What::Granted { target_id, detail } => Some(resolved(run, target_id, true, detail)),
-        What::Rejected { target_id, detail } => Some(resolved(run, target_id, false, detail)),
+        What::Granted { target_id, detail } => Some(resolved(run.id, target_id, true, detail)),
+        What::Rejected { target_id, detail } => Some(resolved(run.id, target_id, false, detail)),
         _ => None,
     }
 }
@@ -78,25 +151,49 @@ fn resolved(run: RunId, target: &str, granted: bool, detail: &str) -> Wish {
     })
 }
 
-fn planned(run: RunId, plan: &TheirPlan) -> Option<Wish> {
-    let task = |task: &crate::wire::goldfive::PlannedTask| PlanTask {
+/// What the run follows; a plan that was only worked out changes nothing.
+fn planned(run: &Run, plan: &TheirPlan) -> Option<Wish> {
+    let theirs = match plan.force {
+        Force::InForce => plan.tasks.as_ref()?,
+        Force::DryRun => return None,
+    };
+    let mut new = 0;
+    let fits = |task: &PlanTask| {
+        let known = run.tasks.contains_key(&task.id);
+        new += usize::from(!known);
+        known || new <= room(run)
+    };
+    let tasks = theirs.iter().map(plan_task).filter(fits);
+    let tasks: Vec<PlanTask> = tasks.take(limits::TASKS_COUNT).collect();
+    let (kept, came) = (tasks.len(), theirs.len());
+    let summary = if kept == came {
+        short(&plan.reason, limits::SAID)
+    } else {
+        let said = format!("({kept} of {came} tasks are kept) {}", plan.reason);
+        short(&said, limits::SAID)
+    };
+    Some(Wish::ReportPlan {
+        run: run.id,
+        plan: Plan {
+            revision: plan.revision,
+            summary,
+            tasks,
+        },
+        cause: short(&plan.trigger_event_id, limits::NAME),
+    })
+}
+
+/// How many tasks more a run may have.
+fn room(run: &Run) -> usize {
+    limits::TASKS_COUNT.saturating_sub(run.tasks.len())
+}
+
+fn plan_task(task: &PlannedTask) -> PlanTask {
+    PlanTask {
         id: short(&task.id, limits::NAME),
         title: short(&task.title, limits::NAME),
         state: planned_state(task.status),
-    };
-    let tasks = plan.tasks.as_ref()?;
-    let tasks = tasks.iter().take(limits::TASKS_COUNT).map(task).collect();
-    let plan_kept = Plan {
-        revision: plan.revision,
-        summary: short(&plan.reason, limits::SAID),
-        tasks,
-    };
-    let cause = short(&plan.trigger_event_id, limits::NAME);
-    Some(Wish::ReportPlan {
-        run,
-        plan: plan_kept,
-        cause,
-    })
+    }
 }
 
 /// A status that our schema does not know is no status that it does: such a task has not begun.
@@ -123,10 +220,15 @@ fn task_state(word: &str) -> Option<TaskState> {
     })
 }
 
-fn moved(run: RunId, task: &str, step: &TaskStep) -> Option<Wish> {
+/// A task more than a run may have is shown nowhere.
+fn moved(run: &Run, task: &str, step: &TaskStep) -> Option<Wish> {
+    let task = short(task, limits::NAME);
+    if !run.tasks.contains_key(&task) && room(run) == 0 {
+        return None;
+    }
     let (state, detail) = match step {
         TaskStep::Started { detail } => (TaskState::Running, detail.as_str()),
-        // Progress changes no card; it is counted by the agent.
+        // Progress changes no card.
         TaskStep::Progress { .. } => return None,
         TaskStep::Completed { summary } => (TaskState::Completed, summary.as_str()),
         TaskStep::Failed { reason } => (TaskState::Failed, reason.as_str()),
@@ -139,8 +241,8 @@ fn moved(run: RunId, task: &str, step: &TaskStep) -> Option<Wish> {
         TaskStep::Moved { to, source, .. } => (task_state(to)?, source.as_str()),
     };
     Some(Wish::ReportTask {
-        run,
-        task: short(task, limits::NAME),
+        run: run.id,
+        task,
         title: Untrusted::default(),
         state,
         detail: short(detail, limits::SAID),
@@ -190,6 +292,12 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
         prompt = prompt.cut(limits::DETAIL / 4);
         args = None;
     }
+    let (labels, more) = labels(&request.metadata);
+    if more > 0 {
+        body.push_str(&format!(
+            "\nThere were {more} more labels, which are not kept."
+        ));
+    }
     let title = title_for(&subject, &prompt);
     let title = if title.is_empty() {
         "An approval".into()
@@ -198,7 +306,7 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
     };
     Filing {
         key,
-        target: target(&request.target_id),
+        target: short(&request.target_id, limits::NAME),
         step: Untrusted::default(),
         title,
         detail: Detail {
@@ -210,16 +318,12 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
         },
         subject,
         asks: Asks::Operator,
-        labels: labels(&request.metadata),
+        labels,
         deadline: None,
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
     }
-}
-
-fn target(id: &str) -> Untrusted {
-    short(id, limits::NAME)
 }
 
 /// The arguments as they came, or a body that says why they are not shown as such.
@@ -237,14 +341,16 @@ fn arguments(bytes: &[u8]) -> (Option<String>, String) {
     }
 }
 
-fn labels(metadata: &BTreeMap<String, String>) -> BTreeMap<Untrusted, Untrusted> {
+/// Which labels are kept, and how many are not.
+fn labels(metadata: &BTreeMap<String, String>) -> (BTreeMap<Untrusted, Untrusted>, usize) {
     let ours = |key: &str| key == "tool_name" || key == "args_json";
-    metadata
-        .iter()
-        .filter(|(key, _)| !ours(key))
+    let mut labels = metadata.iter().filter(|(key, _)| !ours(key));
+    let kept = labels
+        .by_ref()
         .take(limits::LABELS_COUNT)
         .map(|(key, value)| (short(key, limits::TITLE), short(value, limits::TITLE)))
-        .collect()
+        .collect();
+    (kept, labels.count())
 }
 
 pub(super) fn short(text: &str, bytes: usize) -> Untrusted {

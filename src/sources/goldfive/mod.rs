@@ -6,25 +6,21 @@
 
 mod agents;
 mod facts;
+mod lost;
+mod persist;
 mod stream;
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, time::Duration};
 
-use registry::{
-    Run, Settled, Wish,
-    approval::DeliveryState,
-    command::Observation,
-    digest::Sha256,
-    names::ControlId,
-    run::{Presence, Source},
-};
-use tokio::{net::TcpListener, sync::watch};
+use registry::digest::Sha256;
+use tokio::{net::TcpListener, sync::watch, time::sleep};
 use tokio_stream::{Stream, StreamExt};
 use tonic::{
     Request, Response, Status, Streaming, metadata::MetadataMap, transport::server::TcpIncoming,
 };
 
 use self::agents::Agents;
+pub use self::lost::part_from_the_lost;
 use crate::{
     serve::owner::Owner,
     wire::pb::{
@@ -38,76 +34,8 @@ use crate::{
 
 /// The largest frame that is taken, in bytes: an error would end that agent's connection for life.
 const FRAME_BYTES: usize = 16 * 1024 * 1024;
-
-/// After a start: agents that were there have lost their connection, and do not come back. What was on its way to them
-/// may have arrived; nobody will say.
-pub async fn part_from_the_lost(owner: &Owner) {
-    let (runs, decided) = {
-        let state = owner.state();
-        let theirs = |run: &&Arc<Run>| {
-            run.key.source == Source::Goldfive && run.presence == Presence::Attached
-        };
-        let runs: Vec<_> = state.runs().filter(theirs).cloned().collect();
-        let decided: Vec<_> = state
-            .all_settled()
-            .filter(|it| is_under_way(it))
-            .cloned()
-            .collect();
-        (runs, decided)
-    };
-    for run in runs.iter().filter(|run| !run.state.is_over()) {
-        let away = Wish::Attend {
-            run: run.id,
-            here: false,
-        };
-        tell(owner, run.key.agent.raw(), away).await;
-    }
-    for settled in decided {
-        let (id, agent) = (settled.approval.id, settled.approval.from.agent.raw());
-        let known = settled
-            .delivery
-            .as_ref()
-            .map(|delivery| delivery.control.clone());
-        let control = match known {
-            Some(control) => control,
-            None => {
-                let Ok(control) = ControlId::parse(&format!("ctl_{}", agents::hex())) else {
-                    continue;
-                };
-                let sent = Observation::Sent {
-                    id,
-                    control: control.clone(),
-                };
-                tell(owner, agent, Wish::Observe(sent)).await;
-                control
-            }
-        };
-        let detail =
-            "the server was restarted before the agent answered; whether it took this is not known"
-                .into();
-        let acked = Observation::Acked {
-            id,
-            control,
-            success: false,
-            detail,
-        };
-        tell(owner, agent, Wish::Observe(acked)).await;
-    }
-}
-
-fn is_under_way(settled: &Settled) -> bool {
-    let sent = settled
-        .delivery
-        .as_ref()
-        .is_none_or(|delivery| delivery.state == DeliveryState::Sent);
-    settled.approval.from.source == Source::Goldfive && settled.decision().is_some() && sent
-}
-
-async fn tell(owner: &Owner, agent: &str, wish: Wish) {
-    if let Err(refusal) = owner.submit(stream::principal(agent), wish).await {
-        tracing::warn!("goldfive: not recorded: {refusal}");
-    }
-}
+/// How long open streams may take to end when the server stops.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The door, once for each connection.
 #[derive(Clone)]
@@ -131,27 +59,42 @@ impl Door {
         }
     }
 
-    /// Answers on `listener` until it is told to stop.
+    /// Answers on `listener` until it is told to stop; then what is open ends within a few seconds.
     ///
     /// # Errors
     /// If the listener fails.
     pub async fn run(self, listener: TcpListener) -> Result<(), tonic::transport::Error> {
-        let delivering = tokio::spawn(self.agents.clone().deliver_for_ever());
-        let mut stopping = self.stopping.clone();
-        let stopped = async move {
-            let _ = stopping.wait_for(|stopping| *stopping).await;
-        };
+        // From before anybody is let in, so that no decision is missed.
+        let head = self.owner.state().head();
+        let cursor = self.owner.cursor(head);
+        let delivering = tokio::spawn(self.agents.clone().deliver_for_ever(cursor));
         // What is written is sent, and not held back for an acknowledgement.
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let (stopped, stopped_for_long) = (self.stopped(), self.stopped());
         let service = HarmonografServer::new(self).max_decoding_message_size(FRAME_BYTES);
-        let served = tonic::transport::Server::builder()
-            .http2_keepalive_interval(Some(std::time::Duration::from_secs(20)))
-            .http2_keepalive_timeout(Some(std::time::Duration::from_secs(10)))
+        let serving = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(Duration::from_secs(20)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_service(service)
-            .serve_with_incoming_shutdown(incoming.filter(Result::is_ok), stopped)
-            .await;
+            .serve_with_incoming_shutdown(incoming.filter(Result::is_ok), stopped);
+        let grace = async {
+            stopped_for_long.await;
+            sleep(GRACE).await;
+        };
+        let served = tokio::select! {
+            served = serving => served,
+            () = grace => Ok(()),
+        };
         delivering.abort();
         served
+    }
+
+    /// Returns once the server stops.
+    fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.stopping.clone();
+        async move {
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+        }
     }
 
     /// The token is taken as `bearer TOKEN` and bare, as harmonograf takes it.
@@ -186,7 +129,7 @@ impl Harmonograf for Door {
         let down = stream::listen(
             self.owner.clone(),
             self.agents.clone(),
-            self.stopping.clone(),
+            self.stopped(),
             request.into_inner(),
         );
         Ok(Response::new(Box::pin(down)))
@@ -200,7 +143,8 @@ impl Harmonograf for Door {
     ) -> Result<Response<Self::SubscribeControlStream>, Status> {
         self.admit(request.metadata())?;
         let wish = crate::wire::goldfive::subscription(request.into_inner());
-        let controls = self.agents.subscribe(wish).await;
-        Ok(Response::new(Box::pin(controls.map(Ok))))
+        let controls = self.agents.subscribe(wish).map(Ok);
+        let controls = futures_util::StreamExt::take_until(controls, self.stopped());
+        Ok(Response::new(Box::pin(controls)))
     }
 }

@@ -1,22 +1,22 @@
 //! One telemetry stream of an agent, from its hello to its end.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use registry::{
-    ApprovalId, Name, Principal, Role, RunId, Tenant, Untrusted, Wish,
-    command::OpenRun,
-    decide::Reply,
-    digest::Sha256,
-    limits,
-    run::{RunKey, Source},
+    ApprovalId, Principal, Run, RunId, Untrusted, Wish, command::OpenRun, decide::Reply,
+    run::RunKey,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
 use super::{
-    agents::{Agents, hex},
+    agents::Agents,
     facts,
+    persist::{hex, randomness, until_judged, warn_of},
 };
 use crate::{
     serve::owner::Owner,
@@ -26,8 +26,10 @@ use crate::{
     },
 };
 
-/// Events kept that came before the hello.
+/// Events kept until the hello comes.
 const EARLY_EVENTS: usize = 1024;
+/// The same, as their originals.
+const EARLY_BYTES: usize = 1024 * 1024;
 /// Event ids remembered on one stream, so that a repeat is not recorded twice.
 const SEEN_EVENTS: usize = 8192;
 
@@ -35,28 +37,69 @@ const SEEN_EVENTS: usize = 8192;
 pub(super) fn listen(
     owner: Owner,
     agents: Agents,
-    mut stopping: watch::Receiver<bool>,
-    mut up: Streaming<TelemetryUp>,
+    stopped: impl Future<Output = ()> + Send + 'static,
+    up: Streaming<TelemetryUp>,
 ) -> impl Stream<Item = Result<TelemetryDown, Status>> {
     let (down, told) = mpsc::channel(16);
-    let mut stream = AgentStream {
-        owner,
-        agents,
-        down,
-        who: None,
-        early: Vec::new(),
-        runs: HashMap::new(),
-        seen: BTreeSet::new(),
+    let follow = async move {
+        let stream = AgentStream {
+            id: format!("str_{}", hex().await),
+            owner,
+            agents,
+            down,
+            who: None,
+            early: Early::default(),
+            runs: BTreeMap::new(),
+            seen: Seen::default(),
+        };
+        stream.follow(up).await;
     };
     tokio::spawn(async move {
+        // Whatever it waits for: a server that stops waits for no agent.
+        tokio::select! {
+            () = follow => {}
+            () = stopped => {}
+        }
+    });
+    ReceiverStream::new(told)
+}
+
+struct AgentStream {
+    id: String,
+    owner: Owner,
+    agents: Agents,
+    down: mpsc::Sender<Result<TelemetryDown, Status>>,
+    who: Option<Arc<Who>>,
+    early: Early,
+    /// The runs that it speaks for, and as whom.
+    runs: BTreeMap<RunId, Principal>,
+    seen: Seen,
+}
+
+struct Who {
+    agent: String,
+    session: String,
+    by: Principal,
+    context: Untrusted,
+}
+
+/// What came before the hello, which says whose it is.
+#[derive(Default)]
+struct Early {
+    events: Vec<Envelope>,
+    bytes: usize,
+}
+
+/// Which events were recorded, by the hash of their id.
+#[derive(Default)]
+struct Seen(HashSet<u128>);
+
+impl AgentStream {
+    async fn follow(mut self, mut up: Streaming<TelemetryUp>) {
         loop {
             // A killed process looks like an end without a goodbye, or like an error: it is gone.
-            let next = tokio::select! {
-                next = up.message() => next,
-                _ = stopping.wait_for(|stopping| *stopping) => return,
-            };
-            match next {
-                Ok(Some(message)) => stream.take(frame(message)).await,
+            match up.message().await {
+                Ok(Some(message)) => self.take(frame(message)).await,
                 Ok(None) => break,
                 Err(lost) => {
                     tracing::info!(code = ?lost.code(), "an agent's stream was cut");
@@ -64,32 +107,13 @@ pub(super) fn listen(
                 }
             }
         }
-        stream.end().await;
-    });
-    ReceiverStream::new(told)
-}
+        self.end().await;
+    }
 
-struct AgentStream {
-    owner: Owner,
-    agents: Agents,
-    down: mpsc::Sender<Result<TelemetryDown, Status>>,
-    who: Option<Who>,
-    early: Vec<Envelope>,
-    runs: HashMap<(String, String), RunId>,
-    seen: BTreeSet<String>,
-}
-
-struct Who {
-    agent: String,
-    session: String,
-    principal: Principal,
-}
-
-impl AgentStream {
     async fn take(&mut self, frame: Frame) {
         match frame {
             Frame::Hello(hello) => self.hello(hello).await,
-            Frame::Event(envelope) if self.who.is_none() => self.keep_early(*envelope),
+            Frame::Event(envelope) if self.who.is_none() => self.keep_early(*envelope).await,
             Frame::Event(envelope) => self.event(*envelope).await,
             Frame::Ack {
                 control_id,
@@ -98,145 +122,143 @@ impl AgentStream {
             } => {
                 self.agents.acked(&control_id, result, &detail).await;
             }
-            Frame::Unreadable(unreadable) => tracing::warn!("goldfive: {unreadable}"),
+            Frame::Unreadable(unreadable) => warn_of("a frame cannot be read", &unreadable),
             Frame::Heartbeat { .. } | Frame::Goodbye { .. } | Frame::Other(_) => {}
         }
     }
 
     async fn hello(&mut self, hello: Hello) {
-        let stream = format!("str_{}", hex());
-        let welcome = welcome(&hello.session_id, &stream, self.owner.now().ms());
+        let welcome = welcome(&hello.session_id, &self.id, self.owner.now().ms());
         // An agent that hangs up meanwhile ends the stream, which is seen where it is read.
         let _ = self.down.send(Ok(welcome)).await;
-        self.meet(hello.agent_id, hello.session_id).await;
+        let context = facts::context(&hello);
+        self.meet(&hello.agent_id, hello.session_id, context).await;
     }
 
-    async fn meet(&mut self, agent: String, session: String) {
-        let principal = principal(&agent);
-        self.who = Some(Who {
+    async fn meet(&mut self, agent: &str, session: String, context: Untrusted) {
+        let agent = facts::agent(agent);
+        self.who = Some(Arc::new(Who {
+            by: facts::principal(&agent),
             agent,
             session,
-            principal,
-        });
-        for envelope in std::mem::take(&mut self.early) {
+            context,
+        }));
+        for envelope in std::mem::take(&mut self.early).events {
             self.event(envelope).await;
         }
     }
 
+    /// No hello comes, or too late: what was said is recorded all the same.
+    async fn meet_nobody(&mut self) {
+        self.meet("", String::new(), Untrusted::default()).await;
+    }
+
     /// Events before the hello keep their own session.
-    fn keep_early(&mut self, envelope: Envelope) {
-        if self.early.len() < EARLY_EVENTS {
-            self.early.push(envelope);
+    async fn keep_early(&mut self, envelope: Envelope) {
+        self.early.bytes += envelope.raw.len();
+        self.early.events.push(envelope);
+        if self.early.events.len() >= EARLY_EVENTS || self.early.bytes >= EARLY_BYTES {
+            self.meet_nobody().await;
         }
     }
 
     async fn event(&mut self, mut envelope: Envelope) {
-        if !facts::matters(&envelope.what) || self.is_repeat(&envelope) {
+        if !facts::matters(&envelope.what) || self.seen.holds(&envelope) {
             return;
         }
-        let Some(who) = &self.who else { return };
-        let (agent, by) = (who.agent.clone(), who.principal.clone());
+        let Some(who) = self.who.clone() else { return };
         if envelope.session_id.is_empty() {
             envelope.session_id = who.session.clone();
         }
-        let Some(run) = self.run_of(&by, &agent, &envelope).await else {
+        let Some(run) = self.run_of(&who, &envelope).await else {
             return;
         };
-        let Some(id) = self.mint() else { return };
-        let Some(wish) = facts::wish(&agent, run, id, &envelope) else {
-            return;
+        let id = ApprovalId::mint(self.owner.now(), randomness().await);
+        if let Some(wish) = facts::wish(&who.agent, &run, id, &envelope) {
+            self.record(&who.by, wish, envelope).await;
+        }
+    }
+
+    async fn record(&mut self, by: &Principal, wish: Wish, envelope: Envelope) {
+        let original = facts::original(&envelope.raw);
+        let observe = || {
+            let (by, wish) = (by.clone(), wish.clone());
+            self.owner.observe(by, wish, original.to_vec())
         };
-        if let Err(refusal) = self.owner.observe(by, wish, envelope.raw).await {
-            tracing::warn!("goldfive: not recorded: {refusal}");
+        match until_judged(observe).await {
+            Ok(_) => self.seen.insert(&envelope),
+            Err(refusal) => warn_of("not recorded", &refusal),
         }
     }
 
-    fn is_repeat(&mut self, envelope: &Envelope) -> bool {
-        if envelope.event_id.is_empty() {
-            return false;
+    /// The run that an event is about, opened if it is not known, or over and begun again.
+    async fn run_of(&mut self, who: &Who, envelope: &Envelope) -> Option<Arc<Run>> {
+        let key = facts::run_key(&who.agent, envelope);
+        let known = self.owner.state().run_by_key(&key).cloned();
+        if let Some(run) = known {
+            let needs_no_opening = match run.state.is_over() {
+                true => !facts::begins(&envelope.what),
+                false => self.runs.contains_key(&run.id),
+            };
+            if needs_no_opening {
+                return Some(run);
+            }
         }
-        if self.seen.len() >= SEEN_EVENTS {
-            self.seen.clear();
-        }
-        !self.seen.insert(envelope.event_id.clone())
+        let run = self.open(who, key).await?;
+        self.owner.state().run(run).cloned()
     }
 
-    fn mint(&self) -> Option<ApprovalId> {
-        Some(ApprovalId::mint(
-            self.owner.now(),
-            self.agents.randomness()?,
-        ))
-    }
-
-    /// The run that an event is about, opened if the event begins it.
-    async fn run_of(&mut self, by: &Principal, agent: &str, envelope: &Envelope) -> Option<RunId> {
-        let session = &envelope.session_id;
-        let named = if envelope.run_id.is_empty() {
-            session
-        } else {
-            &envelope.run_id
-        };
-        let place = (session.clone(), named.clone());
-        let known = self.runs.get(&place).copied();
-        let lives = known.filter(|id| {
-            let state = self.owner.state();
-            state.run(*id).is_some_and(|run| !run.state.is_over())
-        });
-        if lives.is_some() || (known.is_some() && !facts::begins(&envelope.what)) {
-            return lives.or(known);
-        }
+    async fn open(&mut self, who: &Who, key: RunKey) -> Option<RunId> {
         let open = OpenRun {
-            id: RunId::mint(self.owner.now(), self.agents.randomness()?),
-            key: RunKey {
-                tenant: by.tenant().clone(),
-                source: Source::Goldfive,
-                agent: facts::short(agent, limits::NAME),
-                session: facts::short(session, limits::NAME),
-                invocation: facts::short(named, limits::NAME),
-            },
+            id: RunId::mint(self.owner.now(), randomness().await),
+            thread: key.session.clone(),
+            key,
             project: Untrusted::default(),
-            thread: facts::short(session, limits::NAME),
             origin: Untrusted::default(),
             owner: None,
             parent: None,
             can_resume: true,
-            context: Untrusted::default(),
+            context: who.context.clone(),
         };
-        let opened = self.owner.submit(by.clone(), Wish::OpenRun(open)).await;
-        match opened {
+        let opened = until_judged(|| {
+            let wish = Wish::OpenRun(open.clone());
+            self.owner.submit(who.by.clone(), wish)
+        });
+        match opened.await {
             Ok(Reply::Run(run)) => {
-                self.runs.insert(place, run);
+                if self.runs.insert(run, who.by.clone()).is_none() {
+                    self.agents.attend(run, &who.by).await;
+                }
                 Some(run)
             }
-            Ok(_) => None,
+            Ok(Reply::Done | Reply::Approval(_)) => None,
             Err(refusal) => {
-                tracing::warn!("goldfive: a run could not be opened: {refusal}");
+                warn_of("a run could not be opened", &refusal);
                 None
             }
         }
     }
 
-    /// The stream has ended: the agent is away, and what it asks stays open.
     async fn end(mut self) {
-        if self.who.is_none() && !self.early.is_empty() {
-            self.meet("unidentified".into(), String::new()).await;
+        if self.who.is_none() && !self.early.events.is_empty() {
+            self.meet_nobody().await;
         }
-        let Some(who) = &self.who else { return };
-        for run in self.runs.values().copied() {
-            let away = Wish::Attend { run, here: false };
-            // A run that has ended needs no mark.
-            let _ = self.owner.submit(who.principal.clone(), away).await;
+        self.agents.unsubscribe(&self.id);
+        for (run, by) in self.runs {
+            self.agents.leave(run, &by).await;
         }
-        let runs: Vec<_> = self.runs.into_values().collect();
-        self.agents.gone(&runs).await;
     }
 }
 
-/// `agent:goldfive/<agent id>`; one that cannot be a name is known by its hash.
-pub(super) fn principal(agent: &str) -> Principal {
-    let named = Name::parse(&format!("agent:goldfive/{agent}"));
-    let hashed = || Name::parse(&format!("agent:goldfive/sha256-{}", Sha256::of(agent)));
-    let name = named.or_else(|_| hashed());
-    let name = name.unwrap_or_else(|_| Name::system("goldfive"));
-    Principal::new(name, Tenant::local(), [Role::Agent])
+impl Seen {
+    fn holds(&self, envelope: &Envelope) -> bool {
+        facts::id_hash(envelope).is_some_and(|hash| self.0.contains(&hash))
+    }
+
+    fn insert(&mut self, envelope: &Envelope) {
+        if self.0.len() >= SEEN_EVENTS {
+            self.0.clear();
+        }
+        self.0.extend(facts::id_hash(envelope));
+    }
 }
