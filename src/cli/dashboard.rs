@@ -28,6 +28,8 @@ const PIPE_BYTES: usize = 64 * 1024;
 /// What the network makes is drawn at most this often; what a hand does is drawn at once.
 const FRAME: Duration = Duration::from_millis(33);
 
+/// How long the first frame waits for a server to say that we may not see.
+const FIRST_ANSWER: Duration = Duration::from_millis(300);
 /// How long a decision that is under way holds up an operator who leaves.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -72,7 +74,13 @@ pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
         .server_name
         .clone()
         .unwrap_or_else(|| address.to_string());
-    run(Client::connect(address, place.token()?), label).await
+    let client = Client::connect(address, place.token()?);
+    // Whoever may not see is told so; a server that is away may come, and the dashboard waits for it.
+    let asked = tokio::time::timeout(FIRST_ANSWER, client.history(1, None)).await;
+    if let Ok(Err(CallError::Refused(told))) = asked {
+        return Err(Stopped::refused(told.message));
+    }
+    run(client, label).await
 }
 
 /// Before anything is opened, made or locked.

@@ -59,7 +59,13 @@ impl From<CallError> for Stopped {
             CallError::NoServer(_) => NO_SERVER,
             CallError::Garbled(_) => FAULT,
         };
-        Self::new(code, error.to_string())
+        let why = match &error {
+            CallError::NoServer(_) => format!(
+                "{error}\n`pilothouse serve` keeps a registry, `pilothouse` opens one; --data, --socket or --server say where it is"
+            ),
+            CallError::Refused(_) | CallError::Garbled(_) => error.to_string(),
+        };
+        Self::new(code, why)
     }
 }
 

@@ -37,7 +37,8 @@ pub(crate) struct Host {
     pub(crate) pipe: mpsc::Sender<DuplexStream>,
     serving: JoinHandle<Result<(), Stopped>>,
     _home: Home,
-    _socket: SocketFile,
+    socket: SocketFile,
+    also: Vec<String>,
 }
 
 /// What it is to listen on.
@@ -88,6 +89,14 @@ impl Host {
         let owner = Owner::start(Box::new(log), Clock::System, Some(home.reserve()), fatal)
             .map_err(|error| Stopped::fault(error.to_string()))?;
         let stop = Stop::default();
+        let tcp = doors.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
+        let goldfive = doors
+            .goldfive
+            .as_ref()
+            .and_then(|(tcp, _)| tcp.local_addr().ok());
+        let tcp = tcp.map(|at| format!("http://{at}"));
+        let goldfive = goldfive.map(|at| format!("{at} for goldfive agents"));
+        let also = tcp.into_iter().chain(goldfive).collect();
         let (pipe, pipes) = mpsc::channel(PIPES);
         let listeners = Listeners {
             socket: Some(socket),
@@ -119,8 +128,19 @@ impl Host {
             pipe,
             serving,
             _home: home,
-            _socket: SocketFile(doors.socket),
+            socket: SocketFile(doors.socket),
+            also,
         })
+    }
+
+    /// Where it answers, for people.
+    pub(crate) fn addresses(&self) -> String {
+        let socket = format!("unix:{}", self.socket.0.display());
+        let all: Vec<String> = [socket]
+            .into_iter()
+            .chain(self.also.iter().cloned())
+            .collect();
+        all.join(", ")
     }
 
     /// Answers until it fails or is told to stop.

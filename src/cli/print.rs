@@ -85,6 +85,7 @@ fn time(at: Option<registry::Timestamp>) -> Value {
 /// An approval that has ended, as `history --json` has it.
 pub(crate) fn ended_item(settled: &Settled, run: Option<&Run>) -> Value {
     let mut item = item(&settled.approval, run);
+    item.insert("deadline".into(), time(settled.deadline));
     item.insert("status".into(), json!(settled.outcome.word()));
     item.insert("ended_at".into(), json!(settled.at.to_string()));
     item.insert("seq".into(), json!(settled.seq));
@@ -301,9 +302,12 @@ pub(crate) fn open_line(pending: &Pending, now: registry::Timestamp) -> String {
 pub(crate) fn ended_line(settled: &Settled) -> String {
     let approval = &settled.approval;
     let (by, note) = match (settled.decision(), &settled.outcome) {
-        (Some(decision), _) => (by_whom(decision), quoted(&decision.note)),
+        (Some(decision), _) => {
+            let by = format!("by {}{}", by_whom(decision), answered(&decision.answers));
+            (by, quoted(&decision.note))
+        }
         (None, Outcome::Withdrawn(why)) => (why.words(), quoted(words_of(why))),
-        (None, _) => ("nobody".into(), String::new()),
+        (None, _) => ("nobody decided".into(), String::new()),
     };
     let applied = settled.applied.as_ref();
     let applied = applied.map_or_else(String::new, |applied| {
@@ -314,13 +318,24 @@ pub(crate) fn ended_line(settled: &Settled) -> String {
         format!("  delivery: {}", delivery.state.word())
     });
     format!(
-        "{}  {}  {:<9} {}  {}  by {by}{note}{applied}{delivery}",
+        "{}  {}  {:<9} {}  {}  {by}{note}{applied}{delivery}",
         settled.at,
         approval.id,
         settled.outcome.word(),
         approval.from.agent.line(),
         approval.title.line(),
     )
+}
+
+fn answered(answers: &Answers) -> String {
+    let said = answers
+        .iter()
+        .map(|(name, answer)| format!("{name}={}", answer.to_raw()));
+    let said = said.collect::<Vec<_>>().join(", ");
+    if said.is_empty() {
+        return said;
+    }
+    format!("  {}", Untrusted::new(said).line())
 }
 
 fn by_whom(decision: &Decision) -> String {

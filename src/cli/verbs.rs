@@ -54,7 +54,8 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
     let home = Home::take(&dir).map_err(Stopped::fault)?;
     let doors = Doors::of(serve, place.socket()?).await?;
     let mut host = Host::start(home, doors, Box::new(fatal))?;
-    tracing::info!(data = %dir.display(), "serving");
+    let at = host.addresses();
+    tracing::info!(data = %dir.display(), "serving on {at}");
     tokio::select! {
         ended = host.until_it_ends() => ended.map(|()| exit::DONE),
         signal = &mut asked_to_end => {
@@ -204,7 +205,11 @@ pub(crate) async fn show(place: &Place, id: &str, json: bool) -> Result<u8, Stop
             Err(error) => return Err(error.into()),
         }
     }
-    let (run, record) = whole_run(&client, &id.into()).await?;
+    let (run, record) = match whole_run(&client, &id.into()).await {
+        Err(Unshown::NotThere) => return Err(Stopped::refused("there is no such approval or run")),
+        Err(Unshown::Stopped(stopped)) => return Err(stopped),
+        Ok(whole) => whole,
+    };
     let value = print::run(&run, &record);
     if json {
         print::object(&value)?;
@@ -216,8 +221,23 @@ pub(crate) async fn show(place: &Place, id: &str, json: bool) -> Result<u8, Stop
     Ok(exit::DONE)
 }
 
+/// Why a run is not shown.
+enum Unshown {
+    NotThere,
+    Stopped(Stopped),
+}
+
+impl From<CallError> for Unshown {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(told) if told.word == "not_found" => Self::NotThere,
+            other => Self::Stopped(other.into()),
+        }
+    }
+}
+
 /// A run, and all of its record.
-async fn whole_run(client: &Client, named: &Untrusted) -> Result<(Run, Vec<Recorded>), Stopped> {
+async fn whole_run(client: &Client, named: &Untrusted) -> Result<(Run, Vec<Recorded>), Unshown> {
     let mut whole = client.get_run(named, 0).await?;
     let mut record = whole.record;
     while whole.has_more {

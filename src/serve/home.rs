@@ -45,7 +45,7 @@ impl Home {
                 let mut pid = String::new();
                 let _ = lock.read_to_string(&mut pid);
                 return Err(format!(
-                    "{}: held by process {}; one process at a time keeps a log",
+                    "{}: held by process {}; one process at a time keeps a log (`pilothouse attach` opens a dashboard on it)",
                     path.display(),
                     pid.trim()
                 ));
