@@ -13,7 +13,7 @@
 //! operator ─ key ─▶ update → Effect::Submit ─▶ Decide ─▶ (the same path)
 //! ```
 //!
-//! Four functions explain it: [`registry::decide`] says which facts follow from a wish and changes nothing;
+//! Four functions explain it: [`registry::decide()`] says which facts follow from a wish and changes nothing;
 //! [`registry::State::apply`] folds a fact in and never fails; [`dashboard::update()`] takes what happened and changes the
 //! model; [`dashboard::view()`] draws it. `apply` is written once and used three times: to recover from the log, to serve,
 //! and for the dashboard's mirror.

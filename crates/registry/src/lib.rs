@@ -1,7 +1,7 @@
 //! The core of Pilothouse: what agents asked, what people answered, and the log that keeps both.
 //!
 //! A [`Command`] is a wish and may be refused; an [`Event`] is a fact and is never refused.
-//! [`decide`] looks at a [`State`] and never changes anything; [`State::apply`] changes and never
+//! [`decide()`] looks at a [`State`] and never changes anything; [`State::apply`] changes and never
 //! fails. The same two functions recover from the log, serve, and keep the dashboard's mirror.
 //!
 //! No clock, no async, no network: time, ids and randomness are arguments.
