@@ -17,6 +17,7 @@ use registry::{
 use serde_json::{Map, Value, json};
 
 use super::exit::Stopped;
+use crate::dashboard::words::span;
 
 /// One line on standard output. A reader that has gone away ends the program without a word.
 pub(crate) fn line(text: impl Display) -> Result<(), Stopped> {
@@ -285,13 +286,13 @@ pub(crate) fn open_line(pending: &Pending, now: registry::Timestamp) -> String {
     let approval = &pending.approval;
     let left = pending
         .deadline
-        .map_or("for ever".into(), |at| ago(at.since(now)));
+        .map_or("for ever".into(), |at| span(at.since(now)));
     format!(
         "{}  {:<8} {:<9} waited {:>4}  left {:>8}  {}  {}",
         approval.id,
         approval.subject.word(),
         approval.asks.word(),
-        ago(now.since(approval.filed_at)),
+        span(now.since(approval.filed_at)),
         left,
         approval.from.agent.line(),
         approval.title.line(),
@@ -360,17 +361,6 @@ fn quoted(text: &Untrusted) -> String {
         String::new()
     } else {
         format!("  «{}»", text.line())
-    }
-}
-
-/// `4m`, `55m`, `6d`.
-pub(crate) fn ago(span: std::time::Duration) -> String {
-    let seconds = span.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
     }
 }
 

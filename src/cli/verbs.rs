@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
-    serve::home::Home,
     serve::identity::go_together,
+    serve::{home::Home, owner::randomness},
     wire::pilothouse::{Asked, Got, ListWish},
 };
 
@@ -39,9 +39,8 @@ pub(crate) fn client(place: &Place) -> Result<Client, Stopped> {
 
 /// An id nobody else has.
 pub(crate) fn random_id(what: &str) -> Result<String, Stopped> {
-    let bits = getrandom::u64().and_then(|high| Ok((high, getrandom::u64()?)));
-    let (high, low) = bits.map_err(|error| Stopped::fault(format!("no randomness: {error}")))?;
-    Ok(format!("{what}-{high:016x}{low:016x}"))
+    let bits = randomness().map_err(|error| Stopped::fault(format!("no randomness: {error}")))?;
+    Ok(format!("{what}-{bits:032x}"))
 }
 
 /// Keeps the registry until it is told to stop.
