@@ -112,7 +112,8 @@ pub(super) fn request(run: &Run, filing: &Filing, approval: Approval) -> Vec<Eve
     };
     let stands = run.tasks.get(task).map(|task| &task.state);
     let already = matches!(stands, Some(TaskState::Blocked { .. }));
-    let is_task = filing.subject.tool().is_none() && !task.is_empty();
+    let has_room = stands.is_some() || run.tasks.len() < limits::TASKS_COUNT;
+    let is_task = filing.subject.tool().is_none() && !task.is_empty() && has_room;
     let block = Event::TaskReported {
         run: run.id,
         task: task.clone(),

@@ -44,7 +44,11 @@ pub(super) fn observe_asked(
     if run.state.is_over() || filed_before(state, by, filed).is_some() {
         return Ok(vec![]);
     }
-    file_in(state, by, run, filed, now)
+    match file_in(state, by, run, filed, now) {
+        // The same question under ever new event ids: it is there.
+        Err(Refusal::NotNow(_)) => Ok(vec![]),
+        decided => decided,
+    }
 }
 
 /// A foreign agent says that its question was answered. That never grants anything: it confirms
