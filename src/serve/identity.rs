@@ -90,6 +90,15 @@ impl Identity {
             let name = Name::parse(&row.name).map_err(|error| fault(error.to_string()))?;
             let tenant = Tenant::parse(&row.tenant).map_err(|error| fault(error.to_string()))?;
             go_together(&row.roles).map_err(|why| fault(why.into()))?;
+            let agent = row.roles.contains(&Role::Agent);
+            let namesake = tokens.values().find(|other: &&Principal| {
+                (other.name(), other.tenant()) == (&name, &tenant) && other.is(Role::Agent) != agent
+            });
+            if namesake.is_some() {
+                return Err(fault(
+                    "another token of that name is for something else: an agent and a person do not share a name".into(),
+                ));
+            }
             let principal = Principal::new(name, tenant, row.roles.iter().copied());
             if tokens.insert(hash, principal).is_some() {
                 return Err(fault("the same token stands there twice".into()));

@@ -562,6 +562,12 @@ fn refused_file(text: &str) -> String {
     ran.err
 }
 
+/// Another secret under the same name.
+fn person_named(name: &str) -> String {
+    let hash = registry::digest::Sha256::of("another secret");
+    format!("[[token]]\nname = {name:?}\nroles = [\"operator\"]\nsha256 = \"{hash}\"\n")
+}
+
 #[test]
 fn a_bad_token_file_serves_nobody() {
     let good = entry("agent:x", &["agent"], "default");
@@ -588,6 +594,11 @@ fn a_bad_token_file_serves_nobody() {
             "never decides",
         ),
         (format!("{good}{good}"), "'agent:x'", "twice"),
+        (
+            format!("{good}{}", person_named("agent:x")),
+            "'agent:x'",
+            "do not share a name",
+        ),
         (entry("", &["agent"], "default"), "''", "a name is"),
         (
             entry("a b", &["agent"], "default"),
