@@ -25,6 +25,10 @@ use super::{
 
 /// How long a card has to stand on the screen before it takes a decision key.
 pub const SETTLING: Duration = Duration::from_millis(250);
+/// How long plain characters are no commands after a text did not open, counted from the last of them.
+pub const DEAF: Duration = Duration::from_secs(1);
+/// So many keys are kept for a form whose card has not arrived.
+pub(super) const EARLY_KEYS: usize = 4_096;
 /// In so many steps the bar of that fills.
 const SETTLING_STEPS: u32 = 5;
 /// A question that ends sooner than this comes first.
@@ -86,6 +90,10 @@ pub struct Model {
     pub(super) hand: Hand,
     pub(super) front: Option<Front>,
     pub(super) typed: Vec<Key>,
+    /// Keys for a form whose card has not arrived.
+    pub(super) early: Vec<Key>,
+    /// Until then plain characters are no commands: they are meant for a text that did not open.
+    pub(super) deaf: Option<Moment>,
     pub(super) notice: Option<Notice>,
     pub(super) drawn: Option<Drawn>,
     /// What stood on the screen, whether «are you sure?» stood before it, and since when.
@@ -204,6 +212,8 @@ impl Model {
             hand: Hand::List,
             front: None,
             typed: Vec::new(),
+            early: Vec::new(),
+            deaf: None,
             notice: None,
             drawn: None,
             standing: None,

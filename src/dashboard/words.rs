@@ -256,6 +256,12 @@ pub mod notice {
     pub const READ_FIRST: &str = "this is what you decide: read it, then press again";
     /// Fetching.
     pub const LOADING: &str = "the card is still loading";
+    /// Fetching, with a form wanted.
+    pub const FORM_LATER: &str = "the form opens when its card is here; what you type is kept";
+    /// The same, without a connection.
+    pub const FORM_OFFLINE: &str = "offline: the form opens when its card is here";
+    /// The same, and it did not come.
+    pub const NOT_FETCHED: &str = "the card could not be fetched";
     /// Digest.
     pub const MISMATCH: &str =
         "what the server sent does not match the digest: this cannot be decided here";

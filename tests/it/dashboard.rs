@@ -370,6 +370,40 @@ fn pasted_text_never_decides() {
     assert_eq!(server.show(&id)["decision"]["note"], "a\nx\n");
 }
 
+/// What is typed after `n` or `e` in the list alone is text, also before the card is there.
+#[test]
+fn letters_after_note_or_form_in_the_list_alone_decide_nothing() {
+    const TYPED: &str = "wait a minute, xa";
+    let server = Server::start();
+    server.file(&["--title", "Deploy"]);
+    let relay = Relay::to(&server);
+    let mut at_once = attach_to(relay.dir(), &[], 24, 80);
+    at_once.wait_text("Deploy");
+    relay.hold();
+    at_once.send(&format!("n{TYPED}"));
+    at_once.wait_text("fetching…");
+    at_once.wait_text(TYPED);
+    relay.release();
+    at_once.wait_text("THE AGENT SAYS");
+    let mut slowly = attach_to(server.dir(), &[], 24, 80);
+    slowly.wait_text("Deploy");
+    slowly.press("n", "▌ Note");
+    slowly.send(TYPED);
+    slowly.wait_text(TYPED);
+    let mut no_form = attach_to(server.dir(), &[], 24, 80);
+    no_form.wait_text("Deploy");
+    no_form.send(&format!("e{TYPED}"));
+    no_form.wait_text("this card has no form");
+    for desk in [&mut at_once, &mut slowly, &mut no_form] {
+        desk.assert_alive();
+    }
+    assert_eq!(server.open().len(), 1);
+    slowly.press("ctrl-s", CARD);
+    slowly.decide("x", "✗ rejected by");
+    let history = server.run(&["history", "--json"]).objects();
+    assert_eq!(history[0]["decision"]["note"], TYPED);
+}
+
 /// DESIGN §6.2: 250 ms, also where nothing has to be fetched.
 #[test]
 fn a_key_that_comes_with_the_card_decides_nothing() {

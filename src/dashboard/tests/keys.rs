@@ -630,3 +630,124 @@ fn a_wrong_answer_is_said_at_its_field_and_stays_typed() {
         assert_eq!(desk.model.hand, Hand::Field(field));
     }
 }
+
+const TYPED: &str = "wait a minute, xa";
+
+/// What is typed after `n` or `e` is never a command, whatever has arrived.
+#[test]
+fn a_note_opens_from_the_list_alone_and_takes_every_letter() {
+    let asked = ask(1, "Deploy");
+    let mut desk = Desk::showing(80, 24, std::slice::from_ref(&asked));
+    desk.press("n");
+    desk.type_text(TYPED);
+    assert_eq!(desk.submits(), []);
+    assert!(desk.screen().contains(TYPED), "{}", desk.screen());
+    // The same while the detail is on its way.
+    let mut desk = Desk::new(80, 24);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.hit("n");
+    desk.type_text("wait a ");
+    assert!(desk.screen().contains("wait a"), "{}", desk.screen());
+    assert!(desk.screen().contains("fetching…"), "{}", desk.screen());
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    desk.type_text("minute, xa");
+    assert_eq!(desk.submits(), []);
+    assert!(desk.screen().contains(TYPED), "{}", desk.screen());
+    desk.press("ctrl-s");
+    assert_eq!(submits(&desk.press("x"))[0].note.raw(), TYPED);
+}
+
+#[test]
+fn a_form_takes_what_was_typed_before_it_arrived() {
+    let asked = Ask {
+        form: FORM,
+        ..ask(1, "Deploy")
+    };
+    let mut desk = Desk::new(80, 24);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.hit("e");
+    assert_eq!(desk.notice(), notice::FORM_LATER);
+    for key in ["4", "7", "a", "backspace", "tab", "right", "x"] {
+        desk.hit(key);
+        desk.show();
+    }
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    desk.show();
+    assert_eq!(desk.model.hand, Hand::Field(1));
+    desk.press("ctrl-s");
+    assert_eq!(desk.submits(), []);
+    let sent = submits(&desk.press("x"));
+    let wanted = [("cost_centre", "47"), ("vis", "public")];
+    assert_eq!(
+        sent[0].answers,
+        wanted.map(|(f, a)| (f.to_owned(), a.to_owned())).into()
+    );
+}
+
+/// Where nothing can be written, the letters that follow decide nothing either.
+#[test]
+fn what_was_meant_for_a_text_that_did_not_open_is_no_command() {
+    let asked = ask(1, "Deploy");
+    let fails = |desk: &mut Desk| {
+        desk.answers = false;
+        desk.settle_in(std::slice::from_ref(&asked));
+        desk.press("enter");
+        desk.send(Msg::Detail {
+            id: asked.id(),
+            detail: Err("gone".into()),
+        });
+        desk.show();
+    };
+    let mut failed = Desk::new(80, 24);
+    fails(&mut failed);
+    let mut no_form = Desk::showing(80, 24, std::slice::from_ref(&asked));
+    no_form.press("enter");
+    for (desk, words) in [
+        (&mut failed, notice::NOT_FETCHED),
+        (&mut no_form, notice::NO_FORM),
+    ] {
+        desk.hit("e");
+        assert_eq!(desk.notice(), words);
+        for c in TYPED.chars() {
+            desk.wait(300);
+            desk.hit(&c.to_string().replace(' ', "space"));
+            desk.draw();
+        }
+        assert_eq!(desk.submits(), []);
+        assert_eq!(desk.notice(), words);
+    }
+    // After a second, or another key, keys are commands again.
+    no_form.wait(1_000);
+    assert_eq!(submits(&no_form.press("x")).len(), 1);
+}
+
+#[test]
+fn an_answered_card_is_not_edited() {
+    let asked = wire_transfer();
+    let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+    desk.record([decided(
+        &asked,
+        Verdict::Approve,
+        "user:grace",
+        decision("g-1"),
+    )]);
+    desk.show();
+    for key in ["n", "e"] {
+        desk.hit(key);
+        let words = desk.notice();
+        assert!(
+            words.starts_with("already granted by user:grace"),
+            "{words}"
+        );
+        assert!(!matches!(desk.model.hand, Hand::Field(_) | Hand::Note));
+        desk.wait(1_000);
+    }
+}

@@ -163,7 +163,10 @@ impl Scene<'_> {
         let card = match self.model.cards.get(&open.id) {
             Some(Slot::Here(card)) if card.matches => card,
             other => {
-                let lines = self.unreadable(pen, stands.approval(), other);
+                let mut lines = self.unreadable(pen, stands.approval(), other);
+                if let Some(draft) = self.model.draft_of(open.id) {
+                    lines.extend(form::note_alone(pen.signs, width, self.model.hand, draft));
+                }
                 return Sheet {
                     pages: vec![top, Arc::new(Page::lay(lines, width))],
                 };
