@@ -20,6 +20,8 @@ use super::{
 
 /// Changes the model, and says what is to be done. `at` never goes back.
 pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
+    model.latest = at;
+    forget_notice(model, at);
     wake(model, at);
     match msg {
         Msg::Key(key) => press(model, at, key),
@@ -41,6 +43,13 @@ pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
         Msg::Drawn(drawn) => drew(model, at, drawn),
+    }
+}
+
+/// The key hints come back.
+fn forget_notice(model: &mut Model, at: Moment) {
+    if model.notice.take_if(|notice| notice.until <= at).is_some() {
+        model.changed();
     }
 }
 
@@ -79,6 +88,7 @@ fn connect(model: &mut Model, at: Moment, link: Link) -> Vec<Effect> {
         }
         (false, true) => {
             model.link_since = at;
+            model.unsay(&[notice::OFFLINE, notice::FORM_OFFLINE]);
             refetch(model)
         }
     }
@@ -133,6 +143,18 @@ fn ring(model: &mut Model, at: Moment) -> Option<Effect> {
 /// After the mirror changed. The card stays where it is, whatever the list does.
 fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
     model.clock = Some((server_now, at));
+    if model
+        .open
+        .is_some_and(|open| model.state.settled(open.id).is_some())
+    {
+        model.unsay(&[
+            notice::LOADING,
+            notice::SETTLING,
+            notice::READ_FIRST,
+            notice::UNDER_WAY,
+            notice::UNREACHABLE,
+        ]);
+    }
     decide::settle_own(model);
     let gone = model.open.filter(|open| model.stands(open.id).is_none());
     if gone.is_some() {
@@ -182,7 +204,16 @@ fn receive(
             draft.fields = Draft::new(&card.form).fields;
         }
     }
-    let awaited = awaits_form(model) && model.open.is_some_and(|open| open.id == id);
+    let here = model.open.is_some_and(|open| open.id == id);
+    if here && matches!(slot, Slot::Here(_)) {
+        model.unsay(&[
+            notice::LOADING,
+            notice::NOT_FETCHED,
+            notice::FORM_LATER,
+            notice::FORM_OFFLINE,
+        ]);
+    }
+    let awaited = here && awaits_form(model);
     model.cards.insert(id, slot);
     forget_cards(model);
     model.changed();

@@ -241,6 +241,12 @@ pub fn wish(verdict: Verdict) -> &'static str {
     }
 }
 
+/// What the key that ends a form does where a decision waits for it.
+#[must_use]
+pub fn sends(verdict: Verdict) -> String {
+    format!("sends the {}", wish(verdict).to_uppercase())
+}
+
 /// Answers to keys that cannot be followed now.
 pub mod notice {
     /// No connection.

@@ -123,7 +123,7 @@ fn an_agent_that_awaits_gets_the_typed_answers_and_history_names_the_login() {
     desk.wait_text("all seen ✓");
     desk.decide(
         "a",
-        "'Cost centre' needs an answer; ctrl-s then sends the approval",
+        "ctrl-s sends the APPROVAL; 'Cost centre' needs an answer",
     );
     desk.send("4711");
     desk.press("tab", "▌ Dry run");
@@ -237,7 +237,7 @@ fn a_rejection_that_lacks_an_answer_jumps_to_the_field_and_keeps_everything() {
 
     desk.decide("x", "✗ 'Reason code' needs an answer");
     desk.wait_text("▌ Reason code");
-    desk.wait_text("ctrl-s then sends the rejection");
+    desk.wait_text("ctrl-s sends the REJECTION");
     desk.press("right", "(•) fraud");
     desk.press("tab", "▌ Amount");
     desk.keys("ctrl-u");
@@ -270,7 +270,7 @@ fn a_second_press_of_reject_completes_it_with_the_defaults() {
         let id = file_form(&server, word, &A31);
         let mut desk = attach(&server);
         desk.wait_text("Reason code");
-        desk.decide(key, &format!("ctrl-s then sends the {word}"));
+        desk.decide(key, &format!("ctrl-s sends the {}", word.to_uppercase()));
         desk.press("right", "(•) fraud");
         desk.press("esc", CARD);
         desk.decide(key, ended);
@@ -351,7 +351,7 @@ fn pasted_text_never_decides() {
     let mut desk = attach(&server);
     desk.wait_text("all seen ✓");
     // Keys count by now, and one would decide.
-    desk.decide("a", "ctrl-s then sends the approval");
+    desk.decide("a", "ctrl-s sends the APPROVAL");
     desk.press("right", "(•) fraud");
     for place in [CARD, "↵ open  a approve"] {
         desk.press("esc", place);
@@ -384,7 +384,7 @@ fn letters_after_note_or_form_in_the_list_alone_decide_nothing() {
     at_once.wait_text("fetching…");
     at_once.wait_text(TYPED);
     relay.release();
-    at_once.wait_text("THE AGENT SAYS");
+    at_once.wait_text("asked by cli");
     let mut slowly = attach_to(server.dir(), &[], 24, 80);
     slowly.wait_text("Deploy");
     slowly.press("n", "▌ Note");
@@ -439,8 +439,12 @@ fn a_key_that_comes_with_the_card_decides_nothing() {
 fn unseen(screen: &vt100::Screen) -> Option<usize> {
     let (_, cols) = screen.size();
     let bottom = screen.rows(0, cols.get()).find_map(|row| {
-        let (before, _) = row.split_once(" more line")?;
-        before.rsplit(' ').next()?.parse().ok()
+        let counts = [" unread line", " more line"];
+        let counts = counts.into_iter().filter_map(|words| {
+            let (before, _) = row.split_once(words)?;
+            before.rsplit(' ').next()?.parse::<usize>().ok()
+        });
+        counts.reduce(|above, below| above + below)
     });
     if has_text(screen, "all seen ✓") {
         return Some(0);
@@ -709,7 +713,7 @@ fn of_two_dashboards_one_wins_and_the_other_says_who() {
             }
             desk.wait_text("all seen ✓");
             // Its keys count by now.
-            desk.decide("a", "ctrl-s then sends the approval");
+            desk.decide("a", "ctrl-s sends the APPROVAL");
             desk.press("right", "(•) fraud");
             desk.press("esc", CARD);
         }

@@ -349,7 +349,8 @@ fn a_reject_that_needs_a_field_jumps_there_and_is_then_completed() {
         desk.screen()
     );
     assert!(
-        desk.screen().contains("ctrl-s then sends the rejection"),
+        desk.screen()
+            .contains("ctrl-s sends the REJECTION; 'Reason code'"),
         "{}",
         desk.screen()
     );
@@ -409,7 +410,11 @@ fn approve_waits_until_everything_was_seen() {
     // Jumping over the middle does not count.
     desk.press("G");
     assert_eq!(submits(&desk.press("a")), []);
-    assert!(desk.screen().contains("more lines ↓"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("unread lines ↑") && !desk.screen().contains("more lines ↓"),
+        "{}",
+        desk.screen()
+    );
     desk.press("g");
     desk.press("g");
     desk.press("space space space space");
@@ -750,4 +755,95 @@ fn an_answered_card_is_not_edited() {
         assert!(!matches!(desk.model.hand, Hand::Field(_) | Hand::Note));
         desk.wait(1_000);
     }
+}
+
+#[test]
+fn every_confirmation_names_the_tool_and_what_it_is_given() {
+    let lines: Vec<String> = (1..=20).map(|n| format!("\"k{n}\":\"v{n}\"")).collect();
+    let asked = Ask {
+        tool: Some("Bash"),
+        args: Some(format!("{{{}}}", lines.join(","))),
+        risk: Risk::High,
+        ..ask(1, "Run it")
+    };
+    for (width, height, shown) in [(80, 24, 6), (120, 34, 6), (40, 10, 0)] {
+        let mut desk = Desk::showing(width, height, std::slice::from_ref(&asked));
+        desk.press("enter");
+        desk.press("A");
+        let screen = desk.screen();
+        assert!(desk.drawn.confirming, "{screen}");
+        let needed = ["runs Bash", "▌ no (n)", "yes, approve (y)", "more »"];
+        let args = (1..=shown).map(|n| format!("v{n}"));
+        for words in needed.map(str::to_owned).into_iter().chain(args) {
+            assert!(screen.contains(&words), "{words}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn a_notice_goes_when_it_is_over_or_old() {
+    let asked = ask(1, "Deploy");
+    let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+    desk.offline();
+    desk.press("x");
+    desk.hit("x");
+    assert_eq!(desk.notice(), notice::OFFLINE);
+    desk.online();
+    assert_eq!(desk.notice(), "");
+    // The detail has arrived.
+    let mut desk = Desk::new(120, 34);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.press("a");
+    assert_eq!(desk.notice(), notice::LOADING);
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    assert_eq!(desk.notice(), "");
+    // By itself.
+    desk.hit("e");
+    desk.draw();
+    let begun = desk.at;
+    while !desk.notice().is_empty() {
+        desk.at = desk.model.next_deadline(desk.at).unwrap();
+        desk.send(Msg::Tick);
+        desk.draw();
+    }
+    assert_eq!(desk.at - begun, crate::dashboard::model::NOTICE);
+    assert!(desk.screen().contains("a approve"), "{}", desk.screen());
+}
+
+#[test]
+fn what_is_below_the_edge_is_said_though_all_was_seen() {
+    let prompt: Vec<String> = (1..=20).map(|n| format!("line {n}")).collect();
+    let asked = Ask {
+        prompt: prompt.join("\n"),
+        ..ask(1, "Read me")
+    };
+    let mut desk = Desk::showing(120, 34, &[asked]);
+    assert!(desk.screen().contains(" all seen ✓ ─"), "{}", desk.screen());
+    desk.resize(120, 20);
+    desk.show();
+    let screen = desk.screen();
+    assert!(
+        screen.contains("all seen ✓ · ") && screen.contains(" more lines ↓"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn the_label_gives_way_to_the_counts() {
+    let mut desk = Desk::with(80, 24, |setup| {
+        setup.server_label = "a-very-long-name.of-a-host.example.org:8443".to_owned();
+    });
+    desk.settle_in(&full_inbox());
+    let screen = desk.screen();
+    let header = screen.lines().next().unwrap();
+    for words in ["5 waiting · 1 expiring", "● live", "user:ada (admin)"] {
+        assert!(header.contains(words), "{header}");
+    }
+    desk.resize(40, 10);
+    desk.show();
+    assert!(desk.screen().lines().next().unwrap().contains("5 waiting"));
 }
