@@ -237,7 +237,13 @@ fn form_arrived(model: &mut Model, at: Moment, id: ApprovalId) -> Vec<Effect> {
     let front = model.front.take();
     model.hand = Hand::Card;
     model.notice = None;
-    open_form(model, at, id);
+    match model.stands(id) {
+        Some(Stands::Ended(settled)) => {
+            let why = format!("already {}", words::ended(settled));
+            cannot_edit(model, at, why);
+        }
+        Some(Stands::Waits(_)) | None => open_form(model, at, id),
+    }
     let mut effects = Vec::new();
     if matches!(model.hand, Hand::Field(_)) {
         for key in early {
@@ -340,6 +346,10 @@ fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
 fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     model.changed();
     model.typed.clear();
+    if awaits_form(model) {
+        model.warn("not pasted: the form is not here yet");
+        return Vec::new();
+    }
     let draft = model.open.and_then(|open| model.drafts.get_mut(&open.id));
     let (pasted, limit) = match (&model.front, model.hand, draft) {
         (None, Hand::Field(field), Some(draft)) => {

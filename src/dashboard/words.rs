@@ -241,6 +241,16 @@ pub fn wish(verdict: Verdict) -> &'static str {
     }
 }
 
+/// An option as it is shown: its label, and the value that is answered where the label does not say it.
+#[must_use]
+pub fn choice(choice: &Choice) -> String {
+    let (label, value) = (choice.label.line(), choice.value.line());
+    if label.as_str().eq_ignore_ascii_case(value.as_str()) {
+        return label.to_string();
+    }
+    format!("{label} ({value})")
+}
+
 /// What the key that ends a form does where a decision waits for it.
 #[must_use]
 pub fn sends(verdict: Verdict) -> String {
@@ -309,14 +319,4 @@ mod tests {
             }
         }
     }
-}
-
-/// An option as it is shown: its label, and the value that is answered where the label does not say it.
-#[must_use]
-pub fn choice(choice: &Choice) -> String {
-    let (label, value) = (choice.label.line(), choice.value.line());
-    if label.as_str().eq_ignore_ascii_case(value.as_str()) {
-        return label.to_string();
-    }
-    format!("{label} ({value})")
 }

@@ -847,3 +847,45 @@ fn the_label_gives_way_to_the_counts() {
     desk.show();
     assert!(desk.screen().lines().next().unwrap().contains("5 waiting"));
 }
+
+#[test]
+fn a_form_that_arrives_for_an_answered_card_does_not_open() {
+    let asked = Ask {
+        form: FORM,
+        ..ask(1, "Deploy")
+    };
+    let mut desk = Desk::new(80, 24);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.press("e");
+    desk.send(Msg::Paste("4711".into()));
+    assert_eq!(desk.notice(), "not pasted: the form is not here yet");
+    let by = decision("g-1");
+    desk.record([decided(&asked, Verdict::Reject, "user:grace", by)]);
+    desk.type_text("47");
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    assert_eq!(desk.model.hand, Hand::Card);
+    let words = desk.notice();
+    assert!(
+        words.starts_with("already rejected by user:grace"),
+        "{words}"
+    );
+}
+
+/// The row of actions offers no letters while letters are text.
+#[test]
+fn no_decision_is_offered_while_text_is_typed() {
+    for width in [80, 120] {
+        let mut desk = Desk::showing(width, 24, &[wire_transfer()]);
+        for key in ["n", "e"] {
+            desk.press(key);
+            let screen = desk.screen();
+            assert!(!screen.contains("x reject  "), "{screen}");
+            assert!(screen.contains("esc first; then a approves"), "{screen}");
+            desk.press("esc");
+        }
+    }
+}
