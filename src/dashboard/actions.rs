@@ -130,7 +130,7 @@ actions! {
     FieldPrevious   "field-previous"   "go to the field before"                            in &[Form];
     ChoiceNext      "choice-next"      "take the next choice of the field"                 in &[Form];
     ChoicePrevious  "choice-previous"  "take the choice before"                            in &[Form];
-    Submit          "submit"           "be done with the text and keep it"                 in &[Form, Note];
+    Submit          "submit"           "keep the text; where a decision waits for it, send that decision"               in &[Form, Note];
     Confirm         "confirm"          "yes, do it"                                        in &[Confirm];
     Dismiss         "dismiss"          "close what is in front, do nothing"                in EVERYWHERE;
     RetryNow        "retry-now"        "connect again now"                                 in EVERYWHERE;

@@ -35,6 +35,8 @@ pub struct Card {
 #[derive(Debug)]
 pub struct Text {
     lines: Vec<Line>,
+    /// Which of them spell what will run.
+    args: Range<usize>,
     /// Where the texts of the form's fields begin.
     form_at: usize,
     fields: Vec<FieldText>,
@@ -69,8 +71,8 @@ impl Card {
         Self {
             matches: approval.matches(detail),
             form: detail.form.clone(),
-            plain: Text::new(lines.lines, &detail.form),
-            raw: Text::new(raw.lines, &detail.form),
+            plain: Text::new(lines.lines, lines.args_at, &detail.form),
+            raw: Text::new(raw.lines, raw.args_at, &detail.form),
             altered,
         }
     }
@@ -83,7 +85,7 @@ impl Card {
 }
 
 impl Text {
-    fn new(mut lines: Vec<Line>, form: &Form) -> Self {
+    fn new(mut lines: Vec<Line>, args: Range<usize>, form: &Form) -> Self {
         let mut bytes = 0;
         for line in &mut lines {
             let start = bytes;
@@ -98,11 +100,18 @@ impl Text {
             .collect();
         Self {
             lines,
+            args,
             form_at,
             fields,
             bytes,
             laid: RefCell::default(),
         }
+    }
+
+    /// The lines that spell the arguments of the tool.
+    #[must_use]
+    pub fn args(&self) -> &[Line] {
+        &self.lines[self.args.clone()]
     }
 
     /// The lines above the form, laid into rows; kept until another width is asked for.
@@ -180,6 +189,7 @@ enum Spelling {
 #[derive(Default)]
 struct Writer {
     lines: Vec<Line>,
+    args_at: Range<usize>,
     altered: usize,
 }
 
@@ -245,7 +255,9 @@ impl Writer {
             self.block(Lane::Known, Role::Strong, tool, spelling, 2);
         }
         if let Some(args) = &detail.args {
+            let start = self.lines.len();
             self.args(args, spelling);
+            self.args_at = start..self.lines.len();
         }
     }
 

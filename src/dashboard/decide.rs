@@ -288,8 +288,9 @@ impl Model {
     fn to_complete(&self, intent: Intent, error: &str) -> String {
         let key = self.key_for(Context::Form, Action::Submit, "ctrl-s");
         format!(
-            "{error}; {key} then sends the {}",
-            words::wish(intent.verdict)
+            "{key} {}{}{error}",
+            words::sends(intent.verdict),
+            if error.is_empty() { "" } else { "; " }
         )
     }
 }

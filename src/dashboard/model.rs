@@ -25,6 +25,12 @@ use super::{
 
 /// How long a card has to stand on the screen before it takes a decision key.
 pub const SETTLING: Duration = Duration::from_millis(250);
+/// How long a notice stands in the place of the key hints.
+pub const NOTICE: Duration = Duration::from_secs(8);
+/// How long plain characters are no commands after a text did not open, counted from the last of them.
+pub const DEAF: Duration = Duration::from_secs(1);
+/// So many keys are kept for a form whose card has not arrived.
+pub(super) const EARLY_KEYS: usize = 4_096;
 /// In so many steps the bar of that fills.
 const SETTLING_STEPS: u32 = 5;
 /// A question that ends sooner than this comes first.
@@ -85,7 +91,13 @@ pub struct Model {
     pub(super) refused: BTreeMap<ApprovalId, String>,
     pub(super) hand: Hand,
     pub(super) front: Option<Front>,
+    /// The moment of the last message.
+    pub(super) latest: Moment,
     pub(super) typed: Vec<Key>,
+    /// Keys for a form whose card has not arrived.
+    pub(super) early: Vec<Key>,
+    /// Until then plain characters are no commands: they are meant for a text that did not open.
+    pub(super) deaf: Option<Moment>,
     pub(super) notice: Option<Notice>,
     pub(super) drawn: Option<Drawn>,
     /// What stood on the screen, whether «are you sure?» stood before it, and since when.
@@ -151,11 +163,12 @@ pub(super) enum Front {
     },
 }
 
-/// One line for the operator, until the next key.
+/// One line for the operator, until the next key, or until it is old or not so any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Notice {
     pub(super) bad: bool,
     pub(super) words: String,
+    pub(super) until: Moment,
 }
 
 /// A question as the list knows it: waiting, or ended under the hand.
@@ -203,7 +216,10 @@ impl Model {
             refused: BTreeMap::new(),
             hand: Hand::List,
             front: None,
+            latest: Moment::ZERO,
             typed: Vec::new(),
+            early: Vec::new(),
+            deaf: None,
             notice: None,
             drawn: None,
             standing: None,
@@ -419,6 +435,7 @@ impl Model {
         self.notice = Some(Notice {
             bad: false,
             words: words.into(),
+            until: self.latest + NOTICE,
         });
     }
 
@@ -426,12 +443,25 @@ impl Model {
         self.notice = Some(Notice {
             bad: true,
             words: words.into(),
+            until: self.latest + NOTICE,
         });
+    }
+
+    /// Takes a notice away that says what is over.
+    pub(super) fn unsay(&mut self, over: &[&str]) {
+        self.notice
+            .take_if(|notice| over.contains(&notice.words.as_str()));
     }
 
     /// When something that was drawn at `at` reads otherwise.
     pub(super) fn wakes_after(&self, at: Moment) -> Option<Moment> {
-        let times = [self.settling_ends(at), self.countdown(at), self.ages(at)];
+        let notice = self.notice.as_ref().map(|notice| notice.until);
+        let times = [
+            self.settling_ends(at),
+            self.countdown(at),
+            self.ages(at),
+            notice,
+        ];
         times.into_iter().flatten().min()
     }
 

@@ -208,6 +208,8 @@ pub struct CardDrawn {
     pub seen: Vec<Range<usize>>,
     /// Rows that have not been on the screen yet, this frame counted.
     pub unseen_rows: usize,
+    /// How many of them are above the window.
+    pub unseen_above: usize,
 }
 
 /// What a card was when it was drawn; while this is the same, it is the same card.

@@ -13,13 +13,15 @@ use super::{
     draft::{Draft, Intent, Pasted},
     keymap::Resolved,
     keys::{Code, Key},
-    model::{BELL_GAP, CARDS_KEPT, Front, Hand, Model, Open, Slot},
+    model::{BELL_GAP, CARDS_KEPT, DEAF, EARLY_KEYS, Front, Hand, Model, Open, Slot, Stands},
     msg::{Drawn, Effect, Link, Moment, Msg},
     words::{self, notice},
 };
 
 /// Changes the model, and says what is to be done. `at` never goes back.
 pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
+    model.latest = at;
+    forget_notice(model, at);
     wake(model, at);
     match msg {
         Msg::Key(key) => press(model, at, key),
@@ -34,13 +36,20 @@ pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
             mirror(model, at, server_now)
         }
         Msg::Recorded { events, server_now } => record(model, at, &events, server_now),
-        Msg::Detail { id, detail } => receive(model, id, detail),
+        Msg::Detail { id, detail } => receive(model, at, id, detail),
         Msg::Decided { decision, result } => {
             decide::answered(model, &decision, result);
             model.changed();
             Vec::new()
         }
         Msg::Drawn(drawn) => drew(model, at, drawn),
+    }
+}
+
+/// The key hints come back.
+fn forget_notice(model: &mut Model, at: Moment) {
+    if model.notice.take_if(|notice| notice.until <= at).is_some() {
+        model.changed();
     }
 }
 
@@ -79,6 +88,7 @@ fn connect(model: &mut Model, at: Moment, link: Link) -> Vec<Effect> {
         }
         (false, true) => {
             model.link_since = at;
+            model.unsay(&[notice::OFFLINE, notice::FORM_OFFLINE]);
             refetch(model)
         }
     }
@@ -133,9 +143,24 @@ fn ring(model: &mut Model, at: Moment) -> Option<Effect> {
 /// After the mirror changed. The card stays where it is, whatever the list does.
 fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
     model.clock = Some((server_now, at));
+    if model
+        .open
+        .is_some_and(|open| model.state.settled(open.id).is_some())
+    {
+        model.unsay(&[
+            notice::LOADING,
+            notice::SETTLING,
+            notice::READ_FIRST,
+            notice::UNDER_WAY,
+            notice::UNREACHABLE,
+        ]);
+    }
     decide::settle_own(model);
     let gone = model.open.filter(|open| model.stands(open.id).is_none());
     if gone.is_some() {
+        if model.hand.context().takes_text() {
+            model.deaf = Some(at + DEAF);
+        }
         close(model);
         model.warn("the card that was open is not known to the server any more");
     }
@@ -158,7 +183,12 @@ fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
     effects
 }
 
-fn receive(model: &mut Model, id: ApprovalId, detail: Result<Detail, String>) -> Vec<Effect> {
+fn receive(
+    model: &mut Model,
+    at: Moment,
+    id: ApprovalId,
+    detail: Result<Detail, String>,
+) -> Vec<Effect> {
     let Some(approval) = model.state.approval(id) else {
         return Vec::new();
     };
@@ -174,10 +204,54 @@ fn receive(model: &mut Model, id: ApprovalId, detail: Result<Detail, String>) ->
             draft.fields = Draft::new(&card.form).fields;
         }
     }
+    let here = model.open.is_some_and(|open| open.id == id);
+    if here && matches!(slot, Slot::Here(_)) {
+        model.unsay(&[
+            notice::LOADING,
+            notice::NOT_FETCHED,
+            notice::FORM_LATER,
+            notice::FORM_OFFLINE,
+        ]);
+    }
+    let awaited = here && awaits_form(model);
     model.cards.insert(id, slot);
     forget_cards(model);
     model.changed();
+    if awaited {
+        return form_arrived(model, at, id);
+    }
     Vec::new()
+}
+
+/// Whether the keyboard is in a form that is not here yet.
+fn awaits_form(model: &Model) -> bool {
+    matches!(model.hand, Hand::Field(_))
+        && model
+            .open
+            .is_some_and(|open| matches!(model.cards.get(&open.id), Some(Slot::Fetching) | None))
+}
+
+/// What was typed while the form was on its way is typed now.
+fn form_arrived(model: &mut Model, at: Moment, id: ApprovalId) -> Vec<Effect> {
+    let early = std::mem::take(&mut model.early);
+    let front = model.front.take();
+    model.hand = Hand::Card;
+    model.notice = None;
+    match model.stands(id) {
+        Some(Stands::Ended(settled)) => {
+            let why = format!("already {}", words::ended(settled));
+            cannot_edit(model, at, why);
+        }
+        Some(Stands::Waits(_)) | None => open_form(model, at, id),
+    }
+    let mut effects = Vec::new();
+    if matches!(model.hand, Hand::Field(_)) {
+        for key in early {
+            effects.extend(press(model, at, key));
+        }
+    }
+    model.front = front;
+    effects
 }
 
 fn forget_cards(model: &mut Model) {
@@ -272,6 +346,10 @@ fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
 fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     model.changed();
     model.typed.clear();
+    if awaits_form(model) {
+        model.warn("not pasted: the form is not here yet");
+        return Vec::new();
+    }
     let draft = model.open.and_then(|open| model.drafts.get_mut(&open.id));
     let (pasted, limit) = match (&model.front, model.hand, draft) {
         (None, Hand::Field(field), Some(draft)) => {
@@ -299,10 +377,26 @@ fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
 }
 
 fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
-    model.notice = None;
-    model.changed();
     let context = model.context();
+    if let Some(until) = model.deaf.take()
+        && at < until
+        && key.text().is_some()
+        && !context.takes_text()
+    {
+        model.deaf = Some(at + DEAF);
+        return Vec::new();
+    }
+    let waiting = awaits_form(model) && model.front.is_none();
+    if !waiting {
+        model.notice = None;
+    }
+    model.changed();
     match model.setup.keymap.resolve(context, &model.typed, key) {
+        Resolved::Action(action) if waiting && is_of_fields(action) => {
+            model.typed.clear();
+            type_early(model, key);
+            Vec::new()
+        }
         Resolved::Action(action) => {
             model.typed.clear();
             act(model, at, action, key)
@@ -313,11 +407,27 @@ fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
         }
         Resolved::Nothing => {
             model.typed.clear();
-            if context.takes_text() {
+            if waiting {
+                type_early(model, key);
+            } else if context.takes_text() {
                 type_text(model, key);
             }
             Vec::new()
         }
+    }
+}
+
+fn is_of_fields(action: Action) -> bool {
+    use Action::{ChoiceNext, ChoicePrevious, FieldNext, FieldPrevious};
+    matches!(
+        action,
+        FieldNext | FieldPrevious | ChoiceNext | ChoicePrevious
+    )
+}
+
+fn type_early(model: &mut Model, key: Key) {
+    if model.early.len() < EARLY_KEYS {
+        model.early.push(key);
     }
 }
 
@@ -354,8 +464,8 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
         Action::Approve => decide_here(model, at, wish(Approve, false)),
         Action::ApproveUnread => decide_here(model, at, wish(Approve, true)),
         Action::Reject => decide_here(model, at, wish(Reject, false)),
-        Action::EditForm => edit_form(model),
-        Action::EditNote => edit_note(model),
+        Action::EditForm => edit_form(model, at),
+        Action::EditNote => edit_note(model, at),
         Action::CopyId => copy_id(model),
         Action::ShowRaw => show_raw(model),
         Action::FieldNext => field_or_text(model, key, 1),
@@ -440,6 +550,12 @@ fn back(model: &mut Model) -> Vec<Effect> {
         Hand::Field(_) | Hand::Note => {
             if let Some(draft) = model.open.and_then(|open| model.drafts.get_mut(&open.id)) {
                 draft.intent = None;
+            }
+            if !model.early.is_empty() {
+                model.early.clear();
+                model.warn("the form was not here yet: what was typed is dropped");
+            } else if awaits_form(model) {
+                model.notice = None;
             }
             model.hand = Hand::Card;
             Vec::new()
@@ -570,41 +686,70 @@ fn decide_here(model: &mut Model, at: Moment, intent: Intent) -> Vec<Effect> {
     decide::decide(model, at, intent)
 }
 
-fn edit_form(model: &mut Model) -> Vec<Effect> {
-    with_card(model, |model, fields, wrong| {
-        if fields == 0 {
-            model.say(notice::NO_FORM);
-        } else {
-            model.hand = Hand::Field(wrong.unwrap_or(0));
-        }
-    })
+fn edit_form(model: &mut Model, at: Moment) -> Vec<Effect> {
+    let (id, effects) = to_edit(model, at);
+    if let Some(id) = id {
+        open_form(model, at, id);
+    }
+    effects
 }
 
-fn edit_note(model: &mut Model) -> Vec<Effect> {
-    with_card(model, |model, _, _| model.hand = Hand::Note)
+/// A note needs nothing of the card but its being there.
+fn edit_note(model: &mut Model, at: Moment) -> Vec<Effect> {
+    let (id, effects) = to_edit(model, at);
+    if let Some(id) = id {
+        model.drafts.entry(id).or_default();
+        model.hand = Hand::Note;
+    }
+    effects
 }
 
-/// Opens the card if need be, and does something to its draft once its detail is here.
-fn with_card(
-    model: &mut Model,
-    then: impl FnOnce(&mut Model, usize, Option<usize>),
-) -> Vec<Effect> {
+/// Opens the card if need be. None: nothing can be written for it, and the letters that follow mean nothing else.
+fn to_edit(model: &mut Model, at: Moment) -> (Option<ApprovalId>, Vec<Effect>) {
     let effects = match model.selected {
         Some(_) if model.open.is_none() => open_selected(model),
         Some(_) | None => Vec::new(),
     };
-    let Some(open) = model.open else {
-        model.warn(notice::NO_CARD);
-        return effects;
+    let stands = model
+        .open
+        .and_then(|open| Some((open.id, model.stands(open.id)?)));
+    let why = match stands {
+        Some((id, Stands::Waits(_))) => return (Some(id), effects),
+        Some((_, Stands::Ended(settled))) => format!("already {}", words::ended(settled)),
+        None => notice::NO_CARD.to_owned(),
     };
-    if model.card(open.id).is_none_or(|card| !card.matches) {
-        model.warn(notice::LOADING);
-        return effects;
+    cannot_edit(model, at, why);
+    (None, effects)
+}
+
+fn cannot_edit(model: &mut Model, at: Moment, why: impl Into<String>) {
+    model.warn(why);
+    model.deaf = Some(at + DEAF);
+}
+
+/// Hands the keyboard to the form, also where it is still on its way.
+fn open_form(model: &mut Model, at: Moment, id: ApprovalId) {
+    match model.cards.get(&id) {
+        Some(Slot::Here(card)) if card.matches => {
+            let draft = model.drafts.entry(id).or_default();
+            if draft.fields.is_empty() {
+                return cannot_edit(model, at, notice::NO_FORM);
+            }
+            model.hand = Hand::Field(draft.first_wrong().unwrap_or(0));
+        }
+        Some(Slot::Here(_)) => cannot_edit(model, at, notice::MISMATCH),
+        Some(Slot::Failed(_)) => cannot_edit(model, at, notice::NOT_FETCHED),
+        Some(Slot::Fetching) | None => {
+            model.early.clear();
+            model.hand = Hand::Field(0);
+            let online = model.is_online();
+            model.warn(if online {
+                notice::FORM_LATER
+            } else {
+                notice::FORM_OFFLINE
+            });
+        }
     }
-    let draft = model.drafts.entry(open.id).or_default();
-    let (fields, wrong) = (draft.fields.len(), draft.first_wrong());
-    then(model, fields, wrong);
-    effects
 }
 
 /// In a text of several lines, up and down move the cursor first.
@@ -673,6 +818,10 @@ fn submit(model: &mut Model, at: Moment) -> Vec<Effect> {
 fn leave_form(model: &mut Model, id: ApprovalId) {
     let (Some(Slot::Here(card)), Some(draft)) = (model.cards.get(&id), model.drafts.get_mut(&id))
     else {
+        // Not here yet, so nothing was typed into it.
+        model.early.clear();
+        model.hand = Hand::Card;
+        model.notice = None;
         return;
     };
     match draft.check(&card.form) {

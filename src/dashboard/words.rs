@@ -241,6 +241,22 @@ pub fn wish(verdict: Verdict) -> &'static str {
     }
 }
 
+/// An option as it is shown: its label, and the value that is answered where the label does not say it.
+#[must_use]
+pub fn choice(choice: &Choice) -> String {
+    let (label, value) = (choice.label.line(), choice.value.line());
+    if label.as_str().eq_ignore_ascii_case(value.as_str()) {
+        return label.to_string();
+    }
+    format!("{label} ({value})")
+}
+
+/// What the key that ends a form does where a decision waits for it.
+#[must_use]
+pub fn sends(verdict: Verdict) -> String {
+    format!("sends the {}", wish(verdict).to_uppercase())
+}
+
 /// Answers to keys that cannot be followed now.
 pub mod notice {
     /// No connection.
@@ -256,6 +272,12 @@ pub mod notice {
     pub const READ_FIRST: &str = "this is what you decide: read it, then press again";
     /// Fetching.
     pub const LOADING: &str = "the card is still loading";
+    /// Fetching, with a form wanted.
+    pub const FORM_LATER: &str = "the form opens when its card is here; what you type is kept";
+    /// The same, without a connection.
+    pub const FORM_OFFLINE: &str = "offline: the form opens when its card is here";
+    /// The same, and it did not come.
+    pub const NOT_FETCHED: &str = "the card could not be fetched";
     /// Digest.
     pub const MISMATCH: &str =
         "what the server sent does not match the digest: this cannot be decided here";

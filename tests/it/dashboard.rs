@@ -123,7 +123,7 @@ fn an_agent_that_awaits_gets_the_typed_answers_and_history_names_the_login() {
     desk.wait_text("all seen ✓");
     desk.decide(
         "a",
-        "'Cost centre' needs an answer; ctrl-s then sends the approval",
+        "ctrl-s sends the APPROVAL; 'Cost centre' needs an answer",
     );
     desk.send("4711");
     desk.press("tab", "▌ Dry run");
@@ -237,7 +237,7 @@ fn a_rejection_that_lacks_an_answer_jumps_to_the_field_and_keeps_everything() {
 
     desk.decide("x", "✗ 'Reason code' needs an answer");
     desk.wait_text("▌ Reason code");
-    desk.wait_text("ctrl-s then sends the rejection");
+    desk.wait_text("ctrl-s sends the REJECTION");
     desk.press("right", "(•) fraud");
     desk.press("tab", "▌ Amount");
     desk.keys("ctrl-u");
@@ -270,7 +270,7 @@ fn a_second_press_of_reject_completes_it_with_the_defaults() {
         let id = file_form(&server, word, &A31);
         let mut desk = attach(&server);
         desk.wait_text("Reason code");
-        desk.decide(key, &format!("ctrl-s then sends the {word}"));
+        desk.decide(key, &format!("ctrl-s sends the {}", word.to_uppercase()));
         desk.press("right", "(•) fraud");
         desk.press("esc", CARD);
         desk.decide(key, ended);
@@ -351,7 +351,7 @@ fn pasted_text_never_decides() {
     let mut desk = attach(&server);
     desk.wait_text("all seen ✓");
     // Keys count by now, and one would decide.
-    desk.decide("a", "ctrl-s then sends the approval");
+    desk.decide("a", "ctrl-s sends the APPROVAL");
     desk.press("right", "(•) fraud");
     for place in [CARD, "↵ open  a approve"] {
         desk.press("esc", place);
@@ -368,6 +368,40 @@ fn pasted_text_never_decides() {
     desk.press("ctrl-s", CARD);
     desk.decide("a", "✓ granted by");
     assert_eq!(server.show(&id)["decision"]["note"], "a\nx\n");
+}
+
+/// What is typed after `n` or `e` in the list alone is text, also before the card is there.
+#[test]
+fn letters_after_note_or_form_in_the_list_alone_decide_nothing() {
+    const TYPED: &str = "wait a minute, xa";
+    let server = Server::start();
+    server.file(&["--title", "Deploy"]);
+    let relay = Relay::to(&server);
+    let mut at_once = attach_to(relay.dir(), &[], 24, 80);
+    at_once.wait_text("Deploy");
+    relay.hold();
+    at_once.send(&format!("n{TYPED}"));
+    at_once.wait_text("fetching…");
+    at_once.wait_text(TYPED);
+    relay.release();
+    at_once.wait_text("asked by cli");
+    let mut slowly = attach_to(server.dir(), &[], 24, 80);
+    slowly.wait_text("Deploy");
+    slowly.press("n", "▌ Note");
+    slowly.send(TYPED);
+    slowly.wait_text(TYPED);
+    let mut no_form = attach_to(server.dir(), &[], 24, 80);
+    no_form.wait_text("Deploy");
+    no_form.send(&format!("e{TYPED}"));
+    no_form.wait_text("this card has no form");
+    for desk in [&mut at_once, &mut slowly, &mut no_form] {
+        desk.assert_alive();
+    }
+    assert_eq!(server.open().len(), 1);
+    slowly.press("ctrl-s", CARD);
+    slowly.decide("x", "✗ rejected by");
+    let history = server.run(&["history", "--json"]).objects();
+    assert_eq!(history[0]["decision"]["note"], TYPED);
 }
 
 /// DESIGN §6.2: 250 ms, also where nothing has to be fetched.
@@ -405,8 +439,12 @@ fn a_key_that_comes_with_the_card_decides_nothing() {
 fn unseen(screen: &vt100::Screen) -> Option<usize> {
     let (_, cols) = screen.size();
     let bottom = screen.rows(0, cols.get()).find_map(|row| {
-        let (before, _) = row.split_once(" more line")?;
-        before.rsplit(' ').next()?.parse().ok()
+        let counts = [" unread line", " more line"];
+        let counts = counts.into_iter().filter_map(|words| {
+            let (before, _) = row.split_once(words)?;
+            before.rsplit(' ').next()?.parse::<usize>().ok()
+        });
+        counts.reduce(|above, below| above + below)
     });
     if has_text(screen, "all seen ✓") {
         return Some(0);
@@ -675,7 +713,7 @@ fn of_two_dashboards_one_wins_and_the_other_says_who() {
             }
             desk.wait_text("all seen ✓");
             // Its keys count by now.
-            desk.decide("a", "ctrl-s then sends the approval");
+            desk.decide("a", "ctrl-s sends the APPROVAL");
             desk.press("right", "(•) fraud");
             desk.press("esc", CARD);
         }

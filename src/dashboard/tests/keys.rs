@@ -349,7 +349,8 @@ fn a_reject_that_needs_a_field_jumps_there_and_is_then_completed() {
         desk.screen()
     );
     assert!(
-        desk.screen().contains("ctrl-s then sends the rejection"),
+        desk.screen()
+            .contains("ctrl-s sends the REJECTION; 'Reason code'"),
         "{}",
         desk.screen()
     );
@@ -409,7 +410,11 @@ fn approve_waits_until_everything_was_seen() {
     // Jumping over the middle does not count.
     desk.press("G");
     assert_eq!(submits(&desk.press("a")), []);
-    assert!(desk.screen().contains("more lines ↓"), "{}", desk.screen());
+    assert!(
+        desk.screen().contains("unread lines ↑") && !desk.screen().contains("more lines ↓"),
+        "{}",
+        desk.screen()
+    );
     desk.press("g");
     desk.press("g");
     desk.press("space space space space");
@@ -628,5 +633,259 @@ fn a_wrong_answer_is_said_at_its_field_and_stays_typed() {
         );
         assert_eq!(submits(&desk.press("esc x")), []);
         assert_eq!(desk.model.hand, Hand::Field(field));
+    }
+}
+
+const TYPED: &str = "wait a minute, xa";
+
+/// What is typed after `n` or `e` is never a command, whatever has arrived.
+#[test]
+fn a_note_opens_from_the_list_alone_and_takes_every_letter() {
+    let asked = ask(1, "Deploy");
+    let mut desk = Desk::showing(80, 24, std::slice::from_ref(&asked));
+    desk.press("n");
+    desk.type_text(TYPED);
+    assert_eq!(desk.submits(), []);
+    assert!(desk.screen().contains(TYPED), "{}", desk.screen());
+    // The same while the detail is on its way.
+    let mut desk = Desk::new(80, 24);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.hit("n");
+    desk.type_text("wait a ");
+    assert!(desk.screen().contains("wait a"), "{}", desk.screen());
+    assert!(desk.screen().contains("fetching…"), "{}", desk.screen());
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    desk.type_text("minute, xa");
+    assert_eq!(desk.submits(), []);
+    assert!(desk.screen().contains(TYPED), "{}", desk.screen());
+    desk.press("ctrl-s");
+    assert_eq!(submits(&desk.press("x"))[0].note.raw(), TYPED);
+}
+
+#[test]
+fn a_form_takes_what_was_typed_before_it_arrived() {
+    let asked = Ask {
+        form: FORM,
+        ..ask(1, "Deploy")
+    };
+    let mut desk = Desk::new(80, 24);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.hit("e");
+    assert_eq!(desk.notice(), notice::FORM_LATER);
+    for key in ["4", "7", "a", "backspace", "tab", "right", "x"] {
+        desk.hit(key);
+        desk.show();
+    }
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    desk.show();
+    assert_eq!(desk.model.hand, Hand::Field(1));
+    desk.press("ctrl-s");
+    assert_eq!(desk.submits(), []);
+    let sent = submits(&desk.press("x"));
+    let wanted = [("cost_centre", "47"), ("vis", "public")];
+    assert_eq!(
+        sent[0].answers,
+        wanted.map(|(f, a)| (f.to_owned(), a.to_owned())).into()
+    );
+}
+
+/// Where nothing can be written, the letters that follow decide nothing either.
+#[test]
+fn what_was_meant_for_a_text_that_did_not_open_is_no_command() {
+    let asked = ask(1, "Deploy");
+    let fails = |desk: &mut Desk| {
+        desk.answers = false;
+        desk.settle_in(std::slice::from_ref(&asked));
+        desk.press("enter");
+        desk.send(Msg::Detail {
+            id: asked.id(),
+            detail: Err("gone".into()),
+        });
+        desk.show();
+    };
+    let mut failed = Desk::new(80, 24);
+    fails(&mut failed);
+    let mut no_form = Desk::showing(80, 24, std::slice::from_ref(&asked));
+    no_form.press("enter");
+    for (desk, words) in [
+        (&mut failed, notice::NOT_FETCHED),
+        (&mut no_form, notice::NO_FORM),
+    ] {
+        desk.hit("e");
+        assert_eq!(desk.notice(), words);
+        for c in TYPED.chars() {
+            desk.wait(300);
+            desk.hit(&c.to_string().replace(' ', "space"));
+            desk.draw();
+        }
+        assert_eq!(desk.submits(), []);
+        assert_eq!(desk.notice(), words);
+    }
+    // After a second, or another key, keys are commands again.
+    no_form.wait(1_000);
+    assert_eq!(submits(&no_form.press("x")).len(), 1);
+}
+
+#[test]
+fn an_answered_card_is_not_edited() {
+    let asked = wire_transfer();
+    let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+    desk.record([decided(
+        &asked,
+        Verdict::Approve,
+        "user:grace",
+        decision("g-1"),
+    )]);
+    desk.show();
+    for key in ["n", "e"] {
+        desk.hit(key);
+        let words = desk.notice();
+        assert!(
+            words.starts_with("already granted by user:grace"),
+            "{words}"
+        );
+        assert!(!matches!(desk.model.hand, Hand::Field(_) | Hand::Note));
+        desk.wait(1_000);
+    }
+}
+
+#[test]
+fn every_confirmation_names_the_tool_and_what_it_is_given() {
+    let lines: Vec<String> = (1..=20).map(|n| format!("\"k{n}\":\"v{n}\"")).collect();
+    let asked = Ask {
+        tool: Some("Bash"),
+        args: Some(format!("{{{}}}", lines.join(","))),
+        risk: Risk::High,
+        ..ask(1, "Run it")
+    };
+    for (width, height, shown) in [(80, 24, 6), (120, 34, 6), (40, 10, 0)] {
+        let mut desk = Desk::showing(width, height, std::slice::from_ref(&asked));
+        desk.press("enter");
+        desk.press("A");
+        let screen = desk.screen();
+        assert!(desk.drawn.confirming, "{screen}");
+        let needed = ["runs Bash", "▌ no (n)", "yes, approve (y)", "more »"];
+        let args = (1..=shown).map(|n| format!("v{n}"));
+        for words in needed.map(str::to_owned).into_iter().chain(args) {
+            assert!(screen.contains(&words), "{words}: {screen}");
+        }
+    }
+}
+
+#[test]
+fn a_notice_goes_when_it_is_over_or_old() {
+    let asked = ask(1, "Deploy");
+    let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
+    desk.offline();
+    desk.press("x");
+    desk.hit("x");
+    assert_eq!(desk.notice(), notice::OFFLINE);
+    desk.online();
+    assert_eq!(desk.notice(), "");
+    // The detail has arrived.
+    let mut desk = Desk::new(120, 34);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.press("a");
+    assert_eq!(desk.notice(), notice::LOADING);
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    assert_eq!(desk.notice(), "");
+    // By itself.
+    desk.hit("e");
+    desk.draw();
+    let begun = desk.at;
+    while !desk.notice().is_empty() {
+        desk.at = desk.model.next_deadline(desk.at).unwrap();
+        desk.send(Msg::Tick);
+        desk.draw();
+    }
+    assert_eq!(desk.at - begun, crate::dashboard::model::NOTICE);
+    assert!(desk.screen().contains("a approve"), "{}", desk.screen());
+}
+
+#[test]
+fn what_is_below_the_edge_is_said_though_all_was_seen() {
+    let prompt: Vec<String> = (1..=20).map(|n| format!("line {n}")).collect();
+    let asked = Ask {
+        prompt: prompt.join("\n"),
+        ..ask(1, "Read me")
+    };
+    let mut desk = Desk::showing(120, 34, &[asked]);
+    assert!(desk.screen().contains(" all seen ✓ ─"), "{}", desk.screen());
+    desk.resize(120, 20);
+    desk.show();
+    let screen = desk.screen();
+    assert!(
+        screen.contains("all seen ✓ · ") && screen.contains(" more lines ↓"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn the_label_gives_way_to_the_counts() {
+    let mut desk = Desk::with(80, 24, |setup| {
+        setup.server_label = "a-very-long-name.of-a-host.example.org:8443".to_owned();
+    });
+    desk.settle_in(&full_inbox());
+    let screen = desk.screen();
+    let header = screen.lines().next().unwrap();
+    for words in ["5 waiting · 1 expiring", "● live", "user:ada (admin)"] {
+        assert!(header.contains(words), "{header}");
+    }
+    desk.resize(40, 10);
+    desk.show();
+    assert!(desk.screen().lines().next().unwrap().contains("5 waiting"));
+}
+
+#[test]
+fn a_form_that_arrives_for_an_answered_card_does_not_open() {
+    let asked = Ask {
+        form: FORM,
+        ..ask(1, "Deploy")
+    };
+    let mut desk = Desk::new(80, 24);
+    desk.answers = false;
+    desk.settle_in(std::slice::from_ref(&asked));
+    desk.press("e");
+    desk.send(Msg::Paste("4711".into()));
+    assert_eq!(desk.notice(), "not pasted: the form is not here yet");
+    let by = decision("g-1");
+    desk.record([decided(&asked, Verdict::Reject, "user:grace", by)]);
+    desk.type_text("47");
+    desk.send(Msg::Detail {
+        id: asked.id(),
+        detail: Ok(asked.detail()),
+    });
+    assert_eq!(desk.model.hand, Hand::Card);
+    let words = desk.notice();
+    assert!(
+        words.starts_with("already rejected by user:grace"),
+        "{words}"
+    );
+}
+
+/// The row of actions offers no letters while letters are text.
+#[test]
+fn no_decision_is_offered_while_text_is_typed() {
+    for width in [80, 120] {
+        let mut desk = Desk::showing(width, 24, &[wire_transfer()]);
+        for key in ["n", "e"] {
+            desk.press(key);
+            let screen = desk.screen();
+            assert!(!screen.contains("x reject  "), "{screen}");
+            assert!(screen.contains("esc first; then a approves"), "{screen}");
+            desk.press("esc");
+        }
     }
 }

@@ -17,6 +17,8 @@ macro_rules! screen {
 screen!(inbox_and_card, (120, 34), full_inbox(), "j j j");
 screen!(form_with_an_error, (120, 34), full_inbox(), "j j j a");
 screen!(high_risk, (120, 34), full_inbox(), "j j j j a");
+screen!(high_risk_80, (80, 24), full_inbox(), "j j j j enter a");
+screen!(form_80, (80, 24), full_inbox(), "j j j enter x");
 screen!(inbox_80, (80, 24), full_inbox(), "j");
 screen!(card_80, (80, 24), full_inbox(), "j j j enter");
 screen!(inbox_40, (40, 10), full_inbox(), "j");

@@ -133,14 +133,9 @@ impl Scene<'_> {
             }
             Stands::Waits(_) => format!("waiting {waited} · expires {left}"),
         };
-        let unseen = drawn.unseen_rows;
         let seen = match (stands, drawn.face.readable) {
             (Stands::Ended(_), _) | (_, false) => (Role::Muted, String::new()),
-            (Stands::Waits(_), true) if unseen == 0 => (Role::Ok, "all seen ✓".to_owned()),
-            (Stands::Waits(_), true) => {
-                let lines = if unseen == 1 { "line" } else { "lines" };
-                (Role::Warn, format!("{unseen} more {lines} ↓"))
-            }
+            (Stands::Waits(_), true) => to_read(drawn),
         };
         let altered = self.model.card(open.id).map_or(0, |card| card.altered);
         let raw = self.key(Context::Card, Action::ShowRaw);
@@ -163,7 +158,10 @@ impl Scene<'_> {
         let card = match self.model.cards.get(&open.id) {
             Some(Slot::Here(card)) if card.matches => card,
             other => {
-                let lines = self.unreadable(pen, stands.approval(), other);
+                let mut lines = self.unreadable(pen, stands.approval(), other);
+                if let Some(draft) = self.model.draft_of(open.id) {
+                    lines.extend(form::note_alone(pen.signs, width, self.model.hand, draft));
+                }
                 return Sheet {
                     pages: vec![top, Arc::new(Page::lay(lines, width))],
                 };
@@ -215,9 +213,10 @@ impl Scene<'_> {
         for counted in &seen {
             known.add(counted.clone());
         }
-        let unseen = |known: &Ranges| {
+        let unseen = |known: &Ranges, first: usize| {
             sheet
                 .rows()
+                .take(first)
                 .filter(|(_, row)| !known.covers(&row.counted))
                 .count()
         };
@@ -225,13 +224,17 @@ impl Scene<'_> {
             .model
             .card(face.id)
             .is_some_and(|card| self.model.is_seen(face.id, face.digest, card));
-        let unseen_rows = if whole { 0 } else { unseen(&known) };
+        let (unseen_rows, unseen_above) = match whole {
+            true => (0, 0),
+            false => (unseen(&known, usize::MAX), unseen(&known, rows.top)),
+        };
         CardDrawn {
             face,
             rows,
             raw: open.raw,
             seen,
             unseen_rows,
+            unseen_above,
         }
     }
 
@@ -384,6 +387,17 @@ impl Scene<'_> {
     }
 
     fn actions(&self, open: Open) -> Line {
+        let context = self.model.context();
+        // While text is typed the other keys are letters.
+        if context.takes_text() {
+            let words = format!(
+                "{} first; then {} approves, {} rejects",
+                self.key(context, Action::Back),
+                self.key(Context::Card, Action::Approve),
+                self.key(Context::Card, Action::Reject),
+            );
+            return Line::of(Role::Muted, words);
+        }
         let has_form = self
             .model
             .card(open.id)
@@ -397,20 +411,33 @@ impl Scene<'_> {
             (Action::CopyId, "copy"),
             (Action::ShowRaw, "raw"),
         ]);
-        // While text is typed these keys are letters.
-        let (key, said) = match self.model.context().takes_text() {
-            true => (Role::Muted, Role::Muted),
-            false => (Role::Hint, Role::Text),
-        };
         let mut parts = Vec::new();
         for (action, word) in actions {
-            parts.push(Part::new(key, self.key(Context::Card, action)));
-            parts.push(Part::new(said, format!(" {word}   ")));
+            parts.push(Part::new(Role::Hint, self.key(Context::Card, action)));
+            parts.push(Part::new(Role::Text, format!(" {word}   ")));
         }
         Line {
             parts,
             ..Line::default()
         }
+    }
+}
+
+/// What is left to read, and where; where nothing is, what stands below the edge all the same.
+fn to_read(drawn: &CardDrawn) -> (Role, String) {
+    let rows = drawn.rows;
+    let more = |n: usize| format!("{n} more {} ↓", if n == 1 { "line" } else { "lines" });
+    let above = drawn.unseen_above;
+    let below = drawn.unseen_rows - above;
+    let unread = words::count(above, "unread line");
+    match (above, below) {
+        (0, 0) => match rows.all.saturating_sub(rows.top + rows.height) {
+            0 => (Role::Ok, "all seen ✓".to_owned()),
+            n => (Role::Ok, format!("all seen ✓ · {}", more(n))),
+        },
+        (0, _) => (Role::Warn, more(below)),
+        (_, 0) => (Role::Warn, format!("{unread} ↑")),
+        _ => (Role::Warn, format!("{unread} ↑ · {}", more(below))),
     }
 }
 

@@ -1,11 +1,11 @@
-//! «Are you sure?», with the cursor on "no".
+//! «Are you sure?», with the cursor on "no", and with what will run: the card behind it is covered.
 
 use ratatui::layout::Rect;
 
 use super::{
     super::{
         actions::{Action, Context},
-        lines::{columns, cut},
+        lines::{Line, Page, Part, columns, cut},
         msg::Face,
         theme::Role,
     },
@@ -13,7 +13,11 @@ use super::{
     pen::Titles,
 };
 
-const HEIGHT: u16 = 7;
+/// So many rows of the arguments are shown, the one that says how many more there are included.
+const ARGS: usize = 7;
+const WIDTH: u16 = 72;
+/// The frame, whose question it is, a blank, and the answers.
+const FIXED: u16 = 6;
 
 impl Scene<'_> {
     pub(super) fn confirm(&self, pen: &mut Pen<'_, '_>, area: Rect, face: &Face) {
@@ -21,8 +25,10 @@ impl Scene<'_> {
             return;
         };
         let approval = stands.approval();
-        let width = 60.min(area.width.saturating_sub(4));
-        let height = HEIGHT.min(area.height);
+        let width = WIDTH.min(area.width.saturating_sub(4));
+        let runs = self.runs(pen, face, usize::from(width.saturating_sub(4)), area.height);
+        let rows = u16::try_from(runs.rows.len()).unwrap_or(0);
+        let height = (FIXED + rows).min(area.height);
         let boxed = Rect {
             x: area.x + (area.width - width) / 2,
             y: area.y + (area.height - height) / 2,
@@ -59,7 +65,10 @@ impl Scene<'_> {
             "yes, approve ({})",
             self.key(Context::Confirm, Action::Confirm)
         );
-        let y = text.y + 3;
+        for (row, y) in runs.rows.iter().zip(text.y + 2..text.bottom()) {
+            pen.row(text, y, &runs, row);
+        }
+        let y = text.bottom().saturating_sub(1);
         let x = pen.put(text, text.x, y, Role::Selected, &no);
         pen.put(
             text,
@@ -68,5 +77,52 @@ impl Scene<'_> {
             Role::Text,
             &yes,
         );
+    }
+
+    /// The tool, and the first rows of its arguments as they stand on the card.
+    fn runs(&self, pen: &Pen<'_, '_>, face: &Face, width: usize, height: u16) -> Page {
+        let tool = self
+            .model
+            .stands(face.id)
+            .and_then(|stands| stands.approval().subject.tool());
+        let mut lines: Vec<Line> = Vec::new();
+        if let Some(tool) = tool {
+            let name = cut(
+                tool.line().as_str(),
+                width.saturating_sub(5),
+                pen.signs.more,
+            );
+            lines.push(Line {
+                parts: vec![
+                    Part::new(Role::Muted, "runs "),
+                    Part::new(Role::Strong, name),
+                ],
+                ..Line::default()
+            });
+        }
+        let named = lines.len();
+        let raw = self.model.open.is_some_and(|open| open.raw);
+        if let Some(card) = self.model.card(face.id) {
+            lines.extend(card.text(raw).args().iter().cloned());
+        }
+        let mut page = Page::lay(lines, width);
+        let room = usize::from(height.saturating_sub(FIXED)).min(named + ARGS);
+        let all = page.rows.len();
+        if all > room {
+            let kept = room.saturating_sub(1).max(named);
+            page.rows.truncate(kept);
+            if kept < room {
+                let words = format!("    « {} more »", super::words::count(all - kept, "line"));
+                let more = Page::lay(vec![Line::of(Role::Warn, pen.spelled(&words))], width);
+                let line = page.lines.len();
+                page.lines.extend(more.lines);
+                page.rows.extend(
+                    more.rows
+                        .into_iter()
+                        .map(|row| super::super::lines::Row { line, ..row }),
+                );
+            }
+        }
+        page
     }
 }

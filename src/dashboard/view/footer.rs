@@ -145,9 +145,7 @@ impl Scene<'_> {
             .and_then(|open| self.model.draft_of(open.id));
         let intent = draft.and_then(|draft| draft.intent);
         match (action, self.model.hand, intent) {
-            (Action::Submit, Hand::Field(_), Some(intent)) => {
-                format!("send the {}", super::words::wish(intent.verdict))
-            }
+            (Action::Submit, Hand::Field(_), Some(intent)) => super::words::sends(intent.verdict),
             _ => word.to_owned(),
         }
     }

@@ -72,6 +72,29 @@ pub(super) fn lines(paper: &Paper, card: &Card, draft: &Draft) -> Vec<Line> {
     lines
 }
 
+/// The note of a card that is not here.
+pub(super) fn note_alone(
+    signs: &'static Signs,
+    width: usize,
+    hand: Hand,
+    draft: &Draft,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if draft.note().is_empty() && hand != Hand::Note {
+        return lines;
+    }
+    let paper = Paper {
+        signs,
+        width,
+        hand,
+        raw: false,
+    };
+    lines.push(Line::of(Role::Text, ""));
+    lines.push(Line::of(Role::Active, "YOUR ANSWER"));
+    note_lines(&paper, 4, draft, &mut lines);
+    lines
+}
+
 struct FieldRows<'a> {
     paper: &'a Paper,
     label: usize,

@@ -13,15 +13,39 @@ use super::{
     Pen, Scene,
 };
 
+const NAME: &str = " pilothouse";
+/// What the label keeps while who we are stands in the row.
+const LABEL: usize = 8;
+/// The blanks around the counts.
+const GAPS: usize = 3;
+
 impl Scene<'_> {
     pub(super) fn header(&self, pen: &mut Pen<'_, '_>, row: Rect) {
         let me = self.me();
-        let counts = self.counts();
-        let server = cut(&self.server(), usize::from(row.width) / 3, pen.signs.more);
-        let server = pen.spelled(&server);
         let (role, state) = self.link_state(pen);
+        let server = pen.spelled(&self.server());
+        // The counts win; the label gives way, and who we are before it is unreadable.
+        let least = LABEL.min(columns(&server));
+        let beside = |counts: &str| {
+            let fixed = NAME.len() + 4 + columns(&state) + columns(counts) + GAPS;
+            usize::from(row.width).saturating_sub(fixed)
+        };
+        let counts = pen.spelled(&self.counts(true));
+        let counts = match beside(&counts) {
+            room if room < least => self.counts(false),
+            _ => counts,
+        };
+        let room = beside(&counts);
+        let beside_me = room.saturating_sub(columns(&me) + 2);
+        let (room, me) = if beside_me >= least {
+            (beside_me, me)
+        } else {
+            (room, String::new())
+        };
+        let room = room.min(usize::from(row.width) / 3);
+        let server = cut(&server, room, pen.signs.more);
         let left = [
-            (Role::Strong, " pilothouse"),
+            (Role::Strong, NAME),
             (Role::Text, "  "),
             (Role::Muted, server.as_str()),
             (Role::Text, "  "),
@@ -30,10 +54,9 @@ impl Scene<'_> {
         let end = pen.pieces(row, row.x, row.y, &left);
         let me = format!("{me} ");
         let mut room = row;
-        if pen.put_right(row, end + 2, row.y, Role::Muted, &me) {
+        if me != " " && pen.put_right(row, end + 2, row.y, Role::Muted, &me) {
             room.width -= u16::try_from(columns(&me)).unwrap_or(0);
         }
-        let counts = pen.spelled(&counts);
         let width = u16::try_from(columns(&counts)).unwrap_or(u16::MAX);
         let middle = row.x + row.width.saturating_sub(width) / 2;
         let at = middle.max(end + 3);
@@ -68,14 +91,16 @@ impl Scene<'_> {
         }
     }
 
-    fn counts(&self) -> String {
+    fn counts(&self, whole: bool) -> String {
         if !self.model.synced {
             return String::new();
         }
         let waiting = self.model.waiting;
         match self.model.expiring() {
-            0 => format!("{waiting} waiting"),
-            expiring => format!("{waiting} waiting · {expiring} expiring"),
+            expiring if expiring > 0 && whole => {
+                format!("{waiting} waiting · {expiring} expiring")
+            }
+            _ => format!("{waiting} waiting"),
         }
     }
 
