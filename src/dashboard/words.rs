@@ -292,16 +292,6 @@ pub mod notice {
     pub const LOST: &str = "the connection was lost before the server answered";
 }
 
-/// An option as it is shown: its label, and the value that is answered where the label does not say it.
-#[must_use]
-pub fn choice(choice: &Choice) -> String {
-    let (label, value) = (choice.label.line(), choice.value.line());
-    if label.as_str().eq_ignore_ascii_case(value.as_str()) {
-        return label.to_string();
-    }
-    format!("{label} ({value})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
