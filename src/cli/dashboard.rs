@@ -70,10 +70,10 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
 pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
     needs_a_terminal()?;
     let address = place.address()?;
-    let label = place
-        .server_name
-        .clone()
-        .unwrap_or_else(|| address.to_string());
+    let label = match &place.server_name {
+        Some(name) => format!("{name} · {}", address.way()),
+        None => address.to_string(),
+    };
     let client = Client::connect(address, place.token()?);
     // Whoever may not see is told so; a server that is away may come, and the dashboard waits for it.
     let asked = tokio::time::timeout(FIRST_ANSWER, client.history(1, None)).await;
@@ -316,7 +316,6 @@ impl Desk {
         self.tell(match news {
             Feed::Connecting { attempt } => Msg::Link(Link::Connecting { attempt }),
             Feed::Online { me, epoch, .. } => Msg::Link(Link::Online {
-                server: self.client.way().into(),
                 me: Me {
                     name: me.name,
                     roles: me.roles.into_iter().collect(),

@@ -137,15 +137,6 @@ impl Client {
         }
     }
 
-    /// How it is reached, in a word: an operator should know on which side of the wire they are.
-    pub fn way(&self) -> &'static str {
-        match &self.reach {
-            Reach::Server(Server::Unix(_)) => "unix",
-            Reach::Server(Server::Tcp(_)) => "tcp",
-            Reach::Pipe(_) => "in this process",
-        }
-    }
-
     pub(super) fn operator(&self) -> Operator {
         OperatorServiceClient::with_interceptor(self.channel(), self.sign.clone())
             .max_decoding_message_size(ANSWER_MAX_BYTES)

@@ -33,6 +33,17 @@ impl FromStr for Server {
     }
 }
 
+impl Server {
+    /// How it is reached, in a word.
+    #[must_use]
+    pub fn way(&self) -> &'static str {
+        match self {
+            Self::Unix(_) => "unix",
+            Self::Tcp(_) => "tcp",
+        }
+    }
+}
+
 /// A host, a port, and nothing else: no user, no path, no query.
 fn host_and_port(text: &str) -> Option<Uri> {
     let uri: Uri = text.parse().ok()?;

@@ -71,8 +71,6 @@ pub enum Link {
     },
     /// Connected.
     Online {
-        /// What the server calls itself.
-        server: String,
         /// Who we are there.
         me: Me,
         /// Which log it is.

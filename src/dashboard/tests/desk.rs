@@ -186,7 +186,7 @@ impl Desk {
             theme: Theme::Mono,
             ascii: false,
             seed: 7,
-            server_label: "prod-eu".to_owned(),
+            server_label: "prod-eu · unix".to_owned(),
             banner: None,
         };
         change(&mut setup);
@@ -253,7 +253,6 @@ impl Desk {
             tenant: Tenant::local(),
         };
         self.send(Msg::Link(Link::Online {
-            server: "unix".into(),
             me,
             epoch: "e1".into(),
         }));

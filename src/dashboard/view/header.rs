@@ -68,15 +68,8 @@ impl Scene<'_> {
     }
 
     fn server(&self) -> String {
-        let label = Untrusted::new(self.model.setup.server_label.as_str()).line();
-        match &self.model.link {
-            Link::Online { server, .. } if !server.is_empty() => {
-                format!("{label} · {}", Untrusted::new(server.as_str()).line())
-            }
-            Link::Online { .. } | Link::Connecting { .. } | Link::Offline { .. } => {
-                label.to_string()
-            }
-        }
+        let label = Untrusted::new(self.model.setup.server_label.as_str());
+        label.line().to_string()
     }
 
     fn link_state(&self, pen: &Pen<'_, '_>) -> (Role, String) {
