@@ -398,10 +398,8 @@ impl Desk {
                 },
             };
             let batch = drain(first, jobs);
-            if batch.is_empty()
-                && let Some(reserve) = &mut self.reserve
-            {
-                reserve.restore();
+            if let Some(reserve) = &mut self.reserve {
+                reserve.restore(self.shared.clock.now());
             }
             if !batch.is_empty() || self.is_due() {
                 self.turn(batch)?;

@@ -4,10 +4,16 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+use registry::Timestamp;
 
 /// How much is kept, in bytes (`ENGINE` §5.2).
 const RESERVE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Between two tries to keep it again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A file that stands for free room: taken away when the disk is full, made anew when it is not.
 /// Making it anew is the probe write: until it succeeds, filing stays refused.
@@ -15,6 +21,7 @@ const RESERVE_BYTES: usize = 16 * 1024 * 1024;
 pub struct Reserve {
     path: PathBuf,
     spent: bool,
+    tried_at: Timestamp,
 }
 
 impl Reserve {
@@ -22,8 +29,13 @@ impl Reserve {
     pub fn keep_in(dir: &Path) -> Self {
         let path = dir.join("reserve");
         let spent = fs::metadata(&path).map_or(0, |file| file.len()) < RESERVE_BYTES as u64;
-        let mut reserve = Self { path, spent };
-        reserve.restore();
+        let tried_at = Timestamp::default();
+        let mut reserve = Self {
+            path,
+            spent,
+            tried_at,
+        };
+        reserve.spent = spent && reserve.write().is_err();
         reserve
     }
 
@@ -39,12 +51,13 @@ impl Reserve {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Tries to keep the room again, where it was spent: there has to be twice as much, so that what is taken here is not
-    /// what was just given.
-    pub fn restore(&mut self) {
-        if !self.spent {
+    /// Tries to keep the room again, where it was spent, at most once a second: there has to be twice as much, so that what
+    /// is taken here is not what was just given.
+    pub fn restore(&mut self, now: Timestamp) {
+        if !self.spent || now.since(self.tried_at) < PAUSE {
             return;
         }
+        self.tried_at = now;
         self.spent = self.write().is_err();
         if self.spent {
             // A part of it is no use to anybody.
