@@ -282,7 +282,9 @@ fn fetch(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
 
 fn title(model: &mut Model) -> Option<Effect> {
     let waiting = model.waiting;
-    let label = registry::Untrusted::new(model.setup.server_label.as_str()).line();
+    // Its name, without the way to it.
+    let name = model.setup.server_label.split(" · ").next();
+    let label = registry::Untrusted::new(name.unwrap_or_default()).line();
     let count = if waiting == 0 {
         String::new()
     } else {

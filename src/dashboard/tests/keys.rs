@@ -593,7 +593,7 @@ fn the_bell_rings_once_for_a_crowd() {
     );
     assert!(
         desk.effects
-            .contains(&Effect::Title("(2) pilothouse prod-eu · unix".into()))
+            .contains(&Effect::Title("(2) pilothouse prod-eu".into()))
     );
 }
 
