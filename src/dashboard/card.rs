@@ -37,8 +37,6 @@ pub struct Text {
     lines: Vec<Line>,
     /// Which of them spell what will run.
     args: Range<usize>,
-    /// Where the texts of the form's fields begin.
-    form_at: usize,
     fields: Vec<FieldText>,
     /// How many bytes there are to read.
     pub bytes: usize,
@@ -92,7 +90,6 @@ impl Text {
             bytes += line.bytes();
             line.counted = start..bytes;
         }
-        let form_at = bytes;
         let fields = form
             .fields()
             .iter()
@@ -101,7 +98,6 @@ impl Text {
         Self {
             lines,
             args,
-            form_at,
             fields,
             bytes,
             laid: RefCell::default(),
@@ -132,12 +128,6 @@ impl Text {
     #[must_use]
     pub fn fields(&self) -> &[FieldText] {
         &self.fields
-    }
-
-    /// How many bytes stand above the form.
-    #[must_use]
-    pub fn above_the_form(&self) -> usize {
-        self.form_at
     }
 }
 

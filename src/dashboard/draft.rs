@@ -121,12 +121,6 @@ impl Draft {
             .position(|field| self.errors.contains_key(&field.name))
     }
 
-    /// Whether anything was typed or chosen.
-    #[must_use]
-    pub fn is_touched(&self) -> bool {
-        !self.note().is_empty() || self.fields.iter().any(|field| field.touched)
-    }
-
     /// Hands a key to a field. Whether it changed anything.
     pub fn key(&mut self, field: usize, key: Key) -> bool {
         let Some(field) = self.fields.get_mut(field) else {

@@ -14,7 +14,7 @@ use crate::{
     names::{ControlId, DecisionId, Key, WaitId},
     refusal::Refusal,
     run::{End, RunId, RunKey},
-    text::Untrusted,
+    text::{Untrusted, readable_name},
     time::Timestamp,
     who::{Decider, Name},
 };
@@ -621,7 +621,7 @@ impl Detail {
 /// readable, or how the prompt begins.
 pub fn title_for(subject: &Subject, prompt: &Untrusted) -> Untrusted {
     let title = match subject.tool() {
-        Some(tool) => readable_name(tool.raw()),
+        Some(tool) => readable_name(tool.raw(), &['_', '-']),
         None => prompt
             .raw()
             .lines()
@@ -631,12 +631,4 @@ pub fn title_for(subject: &Subject, prompt: &Untrusted) -> Untrusted {
             .to_owned(),
     };
     Untrusted::new(title).cut(crate::limits::TITLE)
-}
-
-/// `publish_the_logbook` → `Publish the logbook`.
-pub fn readable_name(name: &str) -> String {
-    let words = name.replace(['_', '-'], " ");
-    let mut letters = words.trim().chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
 }

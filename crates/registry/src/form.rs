@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::text::Untrusted;
+use crate::text::{Untrusted, readable_name};
 
 /// What an agent asks a person to fill in. On the wire it is the list of its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -332,7 +332,7 @@ impl Field {
 
     fn labelled(mut self) -> Self {
         if is_blank(&self.label) {
-            self.label = readable(&self.name).into();
+            self.label = readable_name(&self.name, &['_', '.', '-']).into();
         }
         if let Kind::Enum(choices) = &mut self.kind {
             for choice in choices.iter_mut().filter(|choice| is_blank(&choice.label)) {
@@ -489,15 +489,6 @@ fn is_name(name: &str) -> bool {
 
 fn is_blank(text: &Untrusted) -> bool {
     text.raw().trim().is_empty()
-}
-
-/// `cost_centre` as «Cost centre».
-fn readable(name: &str) -> String {
-    let spaced = name.replace(['_', '.', '-'], " ");
-    match spaced.trim().split_at_checked(1) {
-        Some((first, rest)) => first.to_ascii_uppercase() + rest,
-        None => name.to_owned(),
-    }
 }
 
 fn one_line(raw: &str) -> Result<Untrusted, Problem> {

@@ -96,6 +96,17 @@ impl fmt::Display for Shown {
     }
 }
 
+/// `cost_centre` as «Cost centre»: a name for people, with blanks for the signs that stand `between` its words. A name
+/// that is nothing but such signs stays as it is.
+pub fn readable_name(name: &str, between: &[char]) -> String {
+    let words = name.replace(between, " ");
+    let mut letters = words.trim().chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => name.to_owned(),
+    }
+}
+
 /// Makes a JSON text safe to print, and loses nothing: what the door would alter is written as `\uXXXX`.
 ///
 /// `text` must be valid JSON, as a serialiser wrote it. Blanks between its tokens stay, but for a carriage return.
