@@ -132,6 +132,11 @@ fn row() -> WatchResponse {
         tasks: Default::default(),
         plan: None,
         open: Default::default(),
+        pause: None,
+        held_by: None,
+        drifts: Vec::new(),
+        counts: Default::default(),
+        controls: Vec::new(),
     })))
 }
 

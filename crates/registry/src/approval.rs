@@ -484,6 +484,11 @@ pub struct Decision {
 pub enum Why {
     /// Its run ended.
     RunEnded(End),
+    /// Its run was called off; it may not have ended yet.
+    Cancelled {
+        /// Who called it off.
+        by: Name,
+    },
     /// The agent asked the same thing in other words.
     Superseded {
         /// What took its place.
@@ -515,6 +520,7 @@ impl Why {
     pub fn words(&self) -> String {
         match self {
             Self::RunEnded(end) => format!("the run {}", end.word()),
+            Self::Cancelled { by } => format!("its run was cancelled by {by}"),
             Self::Superseded { by } => format!("superseded by {by}"),
             Self::Agent { .. } => "taken back by the agent".into(),
             Self::AnsweredElsewhere { granted, .. } => {

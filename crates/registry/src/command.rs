@@ -4,9 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     approval::{AppliedResult, ApprovalId, Filing, Seen, Settled, Verdict},
+    control::Verb,
     digest::Digest,
+    drift::{Drift, Level},
+    escalation::{Closed, EscalationId},
     form::{Form, RawAnswers},
-    names::{ControlId, DecisionId, Key, WaitId},
+    names::{ControlId, DecisionId, DriftId, Key, WaitId},
     run::{End, InterruptKind, Plan, RunId, RunKey, TaskState},
     text::Untrusted,
     who::{Name, Principal, Tenant},
@@ -64,6 +67,19 @@ pub enum Wish {
         /// What.
         text: Untrusted,
     },
+    /// Something went wrong in a run.
+    ReportDrift(Box<ReportDrift>),
+    /// A person has a run do something.
+    Direct(Box<Direct>),
+    /// An order was handed to the agent.
+    HandOver {
+        /// To which run.
+        run: RunId,
+        /// Which order.
+        control: ControlId,
+    },
+    /// The agent took an order, or did not.
+    Ack(Box<Ack>),
     /// The agent came or went.
     Attend {
         /// Of which run.
@@ -147,6 +163,75 @@ pub struct OpenRun {
     pub context: Untrusted,
 }
 
+/// Something went wrong in a run.
+#[derive(Clone, Debug)]
+pub struct ReportDrift {
+    /// Which run.
+    pub run: RunId,
+    /// What. Its level and its time are found here.
+    pub drift: Drift,
+    /// What an escalation gets, if it comes to one.
+    pub raise: Raise,
+}
+
+/// The ids that an escalation gets.
+#[derive(Clone, Debug)]
+pub struct Raise {
+    /// The escalation's own.
+    pub escalation: EscalationId,
+    /// That of the order to the run.
+    pub control: ControlId,
+    /// That of the drift which it is recorded as.
+    pub drift: DriftId,
+}
+
+/// A person has a run do something.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    /// The client's own id of this order.
+    pub control: ControlId,
+    /// Which run.
+    pub run: RunId,
+    /// What.
+    pub verb: Verb,
+    /// The direction of a steer; of all others the reason.
+    pub note: Untrusted,
+    /// The escalation that it answers.
+    pub answers: Option<EscalationId>,
+    /// The id that an escalation gets, if the order is to pause.
+    pub raise: EscalationId,
+    /// What the log knows of the escalation, if State does not.
+    pub past: Option<Arc<Closed>>,
+}
+
+/// The agent took an order, or did not.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    /// Which run.
+    pub run: RunId,
+    /// Which order.
+    pub control: ControlId,
+    /// What became of it.
+    pub result: AckResult,
+    /// The agent's words.
+    pub detail: Untrusted,
+    /// The id that an escalation gets, if the run still stands still and needs another answer.
+    pub raise: EscalationId,
+}
+
+/// What an agent says to an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckResult {
+    /// It does it.
+    Success,
+    /// It could not.
+    Failure,
+    /// It does not know how.
+    Unsupported,
+    /// Nothing, and nothing will come.
+    NoAnswer,
+}
+
 /// How a turn or run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -212,6 +297,24 @@ pub enum Observation {
         /// The agent's text.
         detail: Untrusted,
     },
+    /// Something went wrong in its run, and its own ladder deals with it.
+    Drifted {
+        /// In which run.
+        run: RunId,
+        /// What.
+        drift: Drift,
+        /// Whether its run stands still by this, as far as one can tell, and the id that the escalation gets.
+        holds: Option<EscalationId>,
+    },
+    /// It said how strongly it answers a drift.
+    Levelled {
+        /// Of which run.
+        run: RunId,
+        /// Which drift.
+        drift: DriftId,
+        /// How strongly.
+        level: Level,
+    },
     /// We handed it a decision.
     Sent {
         /// Which question was decided.
@@ -239,6 +342,8 @@ pub enum Need {
     Form(ApprovalId),
     /// This approval, which State has forgotten.
     Past(ApprovalId),
+    /// This escalation, which State has forgotten.
+    Closed(EscalationId),
     /// What was filed under this key, which State has forgotten.
     Key(Tenant, Key),
     /// What this decision id decided, which State has forgotten.
@@ -252,6 +357,8 @@ pub enum Found {
     Form(Form),
     /// The approval, or the one under that key.
     Past(Arc<Settled>),
+    /// The escalation.
+    Closed(Arc<Closed>),
     /// What the decision id decided.
     Decision(ApprovalId),
 }

@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     approval::{Applied, Approval, ApprovalId, Attempt, Decision, Delivery, Why},
-    names::{DecisionId, Key, WaitId},
-    run::{End, InterruptKind, Plan, Presence, Run, RunId, TaskState},
+    control::{Control, Step},
+    drift::{Drift, Level},
+    escalation::{Escalation, EscalationId, How, ItemId},
+    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    run::{End, InterruptKind, Pause, Plan, Presence, Run, RunId, TaskState},
     text::Untrusted,
     time::Timestamp,
     who::{Name, Tenant},
@@ -107,6 +110,58 @@ pub enum Event {
         /// What.
         text: Untrusted,
     },
+    /// Something went wrong in a run.
+    DriftReported {
+        /// Which run.
+        run: RunId,
+        /// What.
+        drift: Drift,
+    },
+    /// A foreign agent said how strongly it answers a drift.
+    DriftLevelled {
+        /// Of which run.
+        run: RunId,
+        /// Which drift.
+        drift: DriftId,
+        /// How strongly.
+        level: Level,
+    },
+    /// A run is to stand still, stands still, or goes on.
+    PauseMoved {
+        /// Which run.
+        run: RunId,
+        /// How it is now; none if it goes on.
+        pause: Option<Pause>,
+    },
+    /// A run is given an order.
+    ControlIssued {
+        /// Which.
+        control: Box<Control>,
+    },
+    /// An order came further.
+    ControlMoved {
+        /// To which run.
+        run: RunId,
+        /// Which order.
+        id: ControlId,
+        /// The escalation that it answers, or was raised with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        escalation: Option<EscalationId>,
+        /// How far.
+        step: Step,
+    },
+    /// A run stands still until a person says how it goes on.
+    EscalationRaised {
+        /// Why.
+        escalation: Arc<Escalation>,
+    },
+    /// It does so no longer, or is being told to.
+    EscalationClosed {
+        /// Which.
+        id: EscalationId,
+        /// How it ended.
+        how: How,
+    },
     /// An agent asks a human.
     ApprovalRequested {
         /// What.
@@ -191,8 +246,10 @@ pub enum Event {
 
 /// What kind of event it is, as the log's own column says it. Numbers are for ever.
 impl Event {
-    /// Kinds that end an approval; at most one of them is recorded for each.
-    pub const TERMINAL: std::ops::RangeInclusive<u8> = 10..=13;
+    /// Kinds that end an approval or an escalation; at most one of them is recorded for each.
+    pub const TERMINAL: std::ops::RangeInclusive<u8> = 10..=19;
+    /// The kind that ends an escalation.
+    pub const ESCALATION_CLOSED: u8 = 14;
     /// Kinds that make up a run's record.
     pub const RECORD: std::ops::RangeInclusive<u8> = 40..=49;
 
@@ -201,10 +258,12 @@ impl Event {
         match self {
             Self::ApprovalRequested { .. } => 1,
             Self::ApprovalJoined { .. } => 2,
+            Self::EscalationRaised { .. } => 3,
             Self::ApprovalGranted { .. } => 10,
             Self::ApprovalRejected { .. } => 11,
             Self::ApprovalExpired { .. } => 12,
             Self::ApprovalWithdrawn { .. } => 13,
+            Self::EscalationClosed { .. } => Self::ESCALATION_CLOSED,
             Self::DeadlinePassed { .. } => 20,
             Self::DeadlineExtended { .. } => 21,
             Self::WaitTimedOut { .. } => 22,
@@ -217,6 +276,11 @@ impl Event {
             Self::TaskReported { .. } => 43,
             Self::PlanReported { .. } => 44,
             Self::Said { .. } => 45,
+            Self::DriftReported { .. } => 46,
+            Self::ControlIssued { .. } => 47,
+            Self::ControlMoved { .. } => 48,
+            Self::PauseMoved { .. } => 49,
+            Self::DriftLevelled { .. } => 51,
             Self::PresenceChanged { .. } => 50,
         }
     }
@@ -242,20 +306,50 @@ impl Event {
             | Self::TaskReported { .. }
             | Self::PlanReported { .. }
             | Self::Said { .. }
+            | Self::DriftReported { .. }
+            | Self::DriftLevelled { .. }
+            | Self::PauseMoved { .. }
+            | Self::ControlIssued { .. }
+            | Self::ControlMoved { .. }
+            | Self::EscalationRaised { .. }
+            | Self::EscalationClosed { .. }
             | Self::PresenceChanged { .. } => None,
         }
     }
 
-    /// The run it names itself; events of an approval name only that.
+    /// The escalation it is about.
+    pub fn escalation(&self) -> Option<EscalationId> {
+        match self {
+            Self::EscalationRaised { escalation } => Some(escalation.id),
+            Self::EscalationClosed { id, .. } => Some(*id),
+            Self::ControlIssued { control } => control.escalation,
+            Self::ControlMoved { escalation, .. } => *escalation,
+            _ => None,
+        }
+    }
+
+    /// The approval or escalation it is about.
+    pub fn item(&self) -> Option<ItemId> {
+        let approval = self.approval().map(ItemId::Approval);
+        approval.or_else(|| self.escalation().map(ItemId::Escalation))
+    }
+
+    /// The run it names itself; events of an approval or escalation name only that.
     pub fn run(&self) -> Option<RunId> {
         match self {
             Self::RunOpened { run, .. } => Some(run.id),
             Self::ApprovalRequested { approval } => Some(approval.run),
+            Self::EscalationRaised { escalation } => Some(escalation.run),
+            Self::ControlIssued { control } => Some(control.run),
             Self::RunParked { run, .. }
             | Self::RunEnded { run, .. }
             | Self::TaskReported { run, .. }
             | Self::PlanReported { run, .. }
             | Self::Said { run, .. }
+            | Self::DriftReported { run, .. }
+            | Self::DriftLevelled { run, .. }
+            | Self::PauseMoved { run, .. }
+            | Self::ControlMoved { run, .. }
             | Self::PresenceChanged { run, .. } => Some(*run),
             _ => None,
         }
@@ -280,7 +374,7 @@ impl Event {
         }
     }
 
-    /// Whether it ends an approval.
+    /// Whether it ends an approval or an escalation.
     pub fn is_terminal(&self) -> bool {
         Self::TERMINAL.contains(&self.kind())
     }

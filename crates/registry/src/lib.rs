@@ -9,6 +9,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`approval`], [`run`] | the nouns: what was asked, by whom, and how it ended |
+//! | [`drift`], [`escalation`], [`control`] | what goes wrong in a run, what holds it, what it is told |
 //! | [`form`], [`digest`], [`json`], [`text`] | forms, what was shown, arguments, foreign text |
 //! | [`who`] | principals, roles, and the one table of who may do what |
 //! | [`command`], [`event`], [`refusal`] | wishes, facts, and why a wish was not done |
@@ -18,8 +19,11 @@
 
 pub mod approval;
 pub mod command;
+pub mod control;
 pub mod decide;
 pub mod digest;
+pub mod drift;
+pub mod escalation;
 pub mod event;
 pub mod form;
 pub mod json;
@@ -35,8 +39,10 @@ pub mod who;
 
 pub use approval::{Approval, ApprovalId, Asks, Detail, Pending, Settled};
 pub use command::{Command, Wish};
+pub use control::Control;
 pub use decide::decide;
 pub use digest::Digest;
+pub use escalation::{Escalation, EscalationId, ItemId};
 pub use event::{Event, Recorded, Seq};
 pub use refusal::Refusal;
 pub use run::{Run, RunId};

@@ -29,10 +29,24 @@ pub const TASK_KEPT: usize = 512;
 pub const JOINED_COUNT: usize = 64;
 /// Refused attempts kept on one card, counted.
 pub const ATTEMPTS_COUNT: usize = 32;
+/// The name of a drift's kind, or of its severity.
+pub const KIND: usize = 64;
+/// What a run is steered with (`wire/goldfive.md` §2.6).
+pub const STEER: usize = 8192;
+/// Drifts of one run that State keeps, counted; all of them are in its record.
+pub const DRIFTS_KEPT: usize = 64;
+/// Kinds and tasks of one run whose drifts are counted.
+pub const COUNTS_KEPT: usize = 1024;
+/// Orders to one run that nothing more comes of, and that State keeps, counted.
+pub const CONTROLS_KEPT: usize = 32;
+/// Orders to one run that are under way, counted.
+pub const CONTROLS_UNDER_WAY: usize = 32;
 /// Waiters whose giving up is recorded on one card, counted.
 pub const GIVEN_UP_COUNT: usize = 64;
 
 /// The shortest deadline (EL-58).
 pub const DEADLINE_MIN: Duration = Duration::from_secs(60);
+/// How long a run may take to end by itself once it is to be aborted (`wire/goldfive.md` §2.5).
+pub const ABORT_AFTER: Duration = Duration::from_secs(600);
 /// The longest deadline, also of an extension.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -54,6 +54,8 @@ chosen_by_clients! {
     Key = "an idempotency key";
     /// One waiter on one approval.
     WaitId = "a wait id";
-    /// One delivery to a foreign agent.
+    /// One order to a run, or the delivery of one decision to a foreign agent.
     ControlId = "a control id";
+    /// One drift, as its agent knows it.
+    DriftId = "a drift id";
 }

@@ -5,7 +5,7 @@
 
 use thiserror::Error;
 
-use crate::{approval::ApprovalId, digest::Digest, form::FieldError, time::Timestamp, who::Name};
+use crate::{digest::Digest, escalation::ItemId, form::FieldError, time::Timestamp, who::Name};
 
 /// Why a wish was not done.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -42,8 +42,8 @@ pub enum Refusal {
     #[error("already {outcome}{} at {at}", by_whom(by.as_ref()))]
     AlreadySettled {
         /// Which.
-        id: ApprovalId,
-        /// How it ended: `granted`, `rejected`, `withdrawn`.
+        id: ItemId,
+        /// How it ended: `granted`, `rejected`, `withdrawn`, `resumed`.
         outcome: String,
         /// Who decided, if a person did.
         by: Option<Name>,

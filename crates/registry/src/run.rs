@@ -11,7 +11,11 @@ use ulid::Ulid;
 
 use crate::{
     approval::{ApprovalId, parse_ulid, ulid_at},
+    control::{Control, Verb},
+    drift::{Count, Drift, Kind},
+    escalation::EscalationId,
     limits,
+    names::ControlId,
     refusal::Refusal,
     text::Untrusted,
     time::Timestamp,
@@ -152,6 +156,10 @@ pub enum RunState {
     Waiting,
     /// Its turn ended while it waits; it has no agent by design.
     Parked(InterruptKind),
+    /// It is to stand still, and its agent has not said that it does.
+    Pausing,
+    /// It stands still until a person says how it goes on.
+    Paused(Evidence),
     /// It ended.
     Ended(End),
 }
@@ -163,6 +171,8 @@ impl RunState {
             Self::Running => "running",
             Self::Waiting => "waiting",
             Self::Parked(_) => "parked",
+            Self::Pausing => "pausing",
+            Self::Paused(_) => "paused",
             Self::Ended(end) => end.word(),
         }
     }
@@ -171,6 +181,26 @@ impl RunState {
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended(_))
     }
+}
+
+/// How a run comes to stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pause {
+    /// It was told to, and has not said that it does.
+    Asked,
+    /// It does.
+    Holds(Evidence),
+}
+
+/// Why we think that a run stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// Its agent acked a pause.
+    Acked,
+    /// Nothing that it said, but what it did: probably.
+    Inferred,
 }
 
 /// Whether the agent is there.
@@ -230,6 +260,72 @@ pub struct Run {
     /// What it asks now.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub open: BTreeSet<ApprovalId>,
+    /// Whether it stands still, or is to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
+    /// The escalation that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<EscalationId>,
+    /// Its newest drifts, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drifts: Vec<Drift>,
+    /// What it has been through with each kind of drift in each task.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub counts: Counts,
+    /// What it is and was told, oldest first; of what is over only the newest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<Control>,
+}
+
+/// By kind of drift and task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    from = "Vec<(Kind, Untrusted, Count)>",
+    into = "Vec<(Kind, Untrusted, Count)>"
+)]
+pub struct Counts(pub BTreeMap<(Kind, Untrusted), Count>);
+
+impl Counts {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<Vec<(Kind, Untrusted, Count)>> for Counts {
+    fn from(rows: Vec<(Kind, Untrusted, Count)>) -> Self {
+        let rows = rows.into_iter();
+        Self(
+            rows.map(|(kind, task, count)| ((kind, task), count))
+                .collect(),
+        )
+    }
+}
+
+impl From<Counts> for Vec<(Kind, Untrusted, Count)> {
+    fn from(counts: Counts) -> Self {
+        let rows = counts.0.into_iter();
+        rows.map(|((kind, task), count)| (kind, task, count))
+            .collect()
+    }
+}
+
+impl Run {
+    /// One of its orders.
+    pub fn control(&self, id: &ControlId) -> Option<&Control> {
+        self.controls.iter().find(|control| control.id == *id)
+    }
+
+    /// The order to stop for good that is under way, if there is one.
+    pub fn called_off(&self) -> Option<&Control> {
+        let cancels = |control: &&Control| control.verb == Verb::Cancel && !control.is_over();
+        self.controls.iter().find(cancels)
+    }
+
+    /// What it has been through with one kind of drift in one task.
+    pub fn count(&self, kind: &Kind, task: &Untrusted) -> Count {
+        let condition = (kind.clone(), task.clone());
+        self.counts.0.get(&condition).copied().unwrap_or_default()
+    }
 }
 
 /// One task of a run.

@@ -15,9 +15,15 @@ use crate::{
         Applied, Approval, ApprovalId, Attempt, Decision, Delivery, Outcome, Pending, Settled,
         WaitTimeout, Why,
     },
+    control::{Control, Step, Verb},
+    drift::{Drift, Level},
+    escalation::{Closed, Escalation, EscalationId, How, ItemId},
     event::{Event, Recorded, Scope, Seq},
-    names::{DecisionId, Key, WaitId},
-    run::{End, InterruptKind, Plan, Presence, Run, RunId, RunKey, RunState, Task, TaskState},
+    limits,
+    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    run::{
+        End, InterruptKind, Pause, Plan, Presence, Run, RunId, RunKey, RunState, Task, TaskState,
+    },
     text::Untrusted,
     time::Timestamp,
     who::Tenant,
@@ -38,7 +44,9 @@ pub struct State {
     latest: HashMap<(RunId, Untrusted), ApprovalId>,
     keys: HashMap<(Tenant, Key), ApprovalId>,
     decisions: HashMap<(Tenant, DecisionId), ApprovalId>,
-    deadlines: BTreeSet<(Timestamp, ApprovalId)>,
+    escalations: BTreeMap<EscalationId, Arc<Escalation>>,
+    closed: BTreeMap<EscalationId, Arc<Closed>>,
+    deadlines: BTreeSet<(Timestamp, ItemId)>,
     ended: VecDeque<(Timestamp, Ended)>,
     has_forgotten: bool,
 }
@@ -46,7 +54,7 @@ pub struct State {
 #[derive(Clone, Copy, Debug)]
 enum Ended {
     Run(RunId),
-    Approval(ApprovalId),
+    Item(ItemId),
 }
 
 /// One row of a State, for a reader that begins with what stands now.
@@ -58,6 +66,10 @@ pub enum Row {
     Pending(Arc<Pending>),
     /// A question that has ended.
     Settled(Arc<Settled>),
+    /// A run that stands still.
+    Escalation(Arc<Escalation>),
+    /// A run that stood still.
+    Closed(Arc<Closed>),
 }
 
 impl Row {
@@ -67,6 +79,8 @@ impl Row {
             Self::Run(run) => run.scope(),
             Self::Pending(pending) => pending.approval.scope(),
             Self::Settled(settled) => settled.approval.scope(),
+            Self::Escalation(escalation) => escalation.scope(),
+            Self::Closed(closed) => closed.escalation.scope(),
         }
     }
 }
@@ -174,6 +188,38 @@ impl State {
             .copied()
     }
 
+    /// A run that stands still.
+    pub fn escalation(&self, id: EscalationId) -> Option<&Arc<Escalation>> {
+        self.escalations.get(&id)
+    }
+
+    /// All runs that stand still, longest first.
+    pub fn all_escalations(&self) -> impl DoubleEndedIterator<Item = &Arc<Escalation>> {
+        self.escalations.values()
+    }
+
+    /// An escalation that is over, while it is in memory.
+    pub fn closed(&self, id: EscalationId) -> Option<&Arc<Closed>> {
+        self.closed.get(&id)
+    }
+
+    /// All escalations that are over and in memory, by id.
+    pub fn all_closed(&self) -> impl DoubleEndedIterator<Item = &Arc<Closed>> {
+        self.closed.values()
+    }
+
+    /// Who may see an item, waiting or ended.
+    pub fn scope_of_item(&self, id: ItemId) -> Option<Scope> {
+        match id {
+            ItemId::Approval(id) => self.approval(id).map(|approval| approval.scope()),
+            ItemId::Escalation(id) => {
+                let open = self.escalations.get(&id);
+                let closed = || self.closed.get(&id).map(|closed| &closed.escalation);
+                open.or_else(closed).map(|escalation| escalation.scope())
+            }
+        }
+    }
+
     /// The next deadline, if one is near or far.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.deadlines.first().map(|(at, _)| *at)
@@ -184,7 +230,20 @@ impl State {
         self.deadlines
             .iter()
             .take_while(move |(at, _)| *at < now)
-            .filter_map(|(_, id)| self.pending.get(id))
+            .filter_map(|(_, id)| match id {
+                ItemId::Approval(id) => self.pending.get(id),
+                ItemId::Escalation(_) => None,
+            })
+    }
+
+    /// The first run whose time to end by itself was over before `now`.
+    pub fn overdue_abort(&self, now: Timestamp) -> Option<&Arc<Escalation>> {
+        let past = self.deadlines.iter().take_while(|(at, _)| *at < now);
+        let mut aborts = past.filter_map(|(_, id)| match id {
+            ItemId::Approval(_) => None,
+            ItemId::Escalation(id) => self.escalations.get(id),
+        });
+        aborts.next()
     }
 
     /// Who may see an event about what stands here; none where that is not known.
@@ -192,9 +251,10 @@ impl State {
         match event {
             Event::RunOpened { run, .. } => Some(run.scope()),
             Event::ApprovalRequested { approval } => Some(approval.scope()),
-            other => match (other.approval(), other.run()) {
-                (Some(id), _) => self.approval(id).map(|approval| approval.scope()),
-                (None, Some(run)) => self.run(run).map(|run| run.scope()),
+            Event::EscalationRaised { escalation } => Some(escalation.scope()),
+            other => match (other.run(), other.item()) {
+                (Some(run), _) => self.run(run).map(|run| run.scope()),
+                (None, Some(id)) => self.scope_of_item(id),
                 (None, None) => None,
             },
         }
@@ -205,7 +265,10 @@ impl State {
         let runs = self.runs.values().cloned().map(Row::Run);
         let pending = self.pending.values().cloned().map(Row::Pending);
         let settled = self.settled.values().cloned().map(Row::Settled);
-        runs.chain(pending).chain(settled).collect()
+        let escalations = self.escalations.values().cloned().map(Row::Escalation);
+        let closed = self.closed.values().cloned().map(Row::Closed);
+        let questions = runs.chain(pending).chain(settled);
+        questions.chain(escalations).chain(closed).collect()
     }
 }
 
@@ -224,6 +287,8 @@ impl State {
                 Row::Run(run) => state.put_run(run),
                 Row::Pending(pending) => state.put_pending(pending),
                 Row::Settled(settled) => state.put_settled(settled),
+                Row::Escalation(escalation) => state.put_escalation(escalation),
+                Row::Closed(closed) => state.put_closed(closed),
             }
         }
         state.ended.make_contiguous().sort_by_key(|(at, _)| *at);
@@ -257,6 +322,18 @@ impl State {
             }
             Event::PlanReported { run, plan, .. } => self.report_plan(*run, plan, at),
             Event::Said { .. } => {}
+            Event::DriftReported { run, drift } => self.drift(*run, drift, at),
+            Event::DriftLevelled { run, drift, level } => self.level(*run, drift, *level),
+            Event::PauseMoved { run, pause } => self.pause(*run, *pause),
+            Event::ControlIssued { control } => self.issue(control),
+            Event::ControlMoved {
+                run,
+                id,
+                escalation,
+                step,
+            } => self.move_control(*run, id, *escalation, step),
+            Event::EscalationRaised { escalation } => self.raise(escalation),
+            Event::EscalationClosed { id, how } => self.close(*id, how, at, seq),
             Event::ApprovalRequested { approval } => self.request(approval),
             Event::ApprovalJoined { id, key } => self.join(*id, key),
             Event::ApprovalGranted { id, decision } => {
@@ -294,7 +371,7 @@ impl State {
         if let Some(deadline) = pending.deadline
             && pending.passed_at.is_none()
         {
-            self.deadlines.insert((deadline, approval.id));
+            self.deadlines.insert((deadline, approval.id.into()));
         }
         self.pending.insert(approval.id, pending);
     }
@@ -311,8 +388,21 @@ impl State {
             self.decisions.insert(key, approval.id);
         }
         self.ended
-            .push_back((settled.at, Ended::Approval(approval.id)));
+            .push_back((settled.at, Ended::Item(approval.id.into())));
         self.settled.insert(approval.id, settled);
+    }
+
+    fn put_escalation(&mut self, escalation: Arc<Escalation>) {
+        if let Some(abort_at) = escalation.abort_at {
+            self.deadlines.insert((abort_at, escalation.id.into()));
+        }
+        self.escalations.insert(escalation.id, escalation);
+    }
+
+    fn put_closed(&mut self, closed: Arc<Closed>) {
+        let id = closed.escalation.id;
+        self.ended.push_back((closed.at, Ended::Item(id.into())));
+        self.closed.insert(id, closed);
     }
 
     /// Whether all that is known of `target` ended before `settled` did. Ids say nothing here: two
@@ -355,8 +445,8 @@ impl State {
             run.presence = presence;
             if presence == Presence::Attached && matches!(run.state, RunState::Parked(_)) {
                 run.state = RunState::Running;
-                run.settle_state();
             }
+            run.settle_state();
         });
     }
 
@@ -402,6 +492,106 @@ impl State {
         });
     }
 
+    fn drift(&mut self, id: RunId, drift: &Drift, at: Timestamp) {
+        self.change_run(id, |run| {
+            run.count_drift(drift);
+            run.drifts.push(Drift { at, ..drift.kept() });
+            let excess = run.drifts.len().saturating_sub(limits::DRIFTS_KEPT);
+            run.drifts.drain(..excess);
+        });
+    }
+
+    fn level(&mut self, id: RunId, drift: &DriftId, level: Level) {
+        self.change_run(id, |run| {
+            let known = run.drifts.iter_mut().rev().find(|known| known.id == *drift);
+            if let Some(known) = known {
+                known.level = Some(level);
+            }
+        });
+    }
+
+    fn pause(&mut self, id: RunId, pause: Option<Pause>) {
+        self.change_run(id, |run| {
+            run.pause = pause;
+            run.settle_state();
+        });
+    }
+
+    fn issue(&mut self, control: &Control) {
+        self.change_run(control.run, |run| {
+            run.controls.push(control.clone());
+            run.let_go_of_controls();
+        });
+        self.change_answer(control.escalation, |closed| {
+            if control.verb.answers() && closed.how.by() == Some(&control.by) {
+                closed.control = Some(control.clone());
+            }
+        });
+    }
+
+    fn move_control(
+        &mut self,
+        run: RunId,
+        id: &ControlId,
+        escalation: Option<EscalationId>,
+        step: &Step,
+    ) {
+        let moved = |control: &mut Control| {
+            if control.id == *id {
+                control.steps.push(step.clone());
+            }
+        };
+        self.change_run(run, |run| {
+            run.controls.iter_mut().for_each(moved);
+            run.let_go_of_controls();
+        });
+        self.change_answer(escalation, |closed| {
+            closed.control.iter_mut().for_each(moved)
+        });
+    }
+
+    fn change_answer(&mut self, id: Option<EscalationId>, change: impl FnOnce(&mut Closed)) {
+        if let Some(closed) = id.and_then(|id| self.closed.get_mut(&id)) {
+            change(Arc::make_mut(closed));
+        }
+    }
+
+    fn raise(&mut self, escalation: &Arc<Escalation>) {
+        self.change_run(escalation.run, |run| run.held_by = Some(escalation.id));
+        self.put_escalation(escalation.clone());
+    }
+
+    fn close(&mut self, id: EscalationId, how: &How, at: Timestamp, seq: Seq) {
+        let Some(escalation) = self.escalations.remove(&id) else {
+            return;
+        };
+        if let Some(abort_at) = escalation.abort_at {
+            self.deadlines.remove(&(abort_at, id.into()));
+        }
+        self.change_run(escalation.run, |run| {
+            if run.held_by == Some(id) {
+                run.held_by = None;
+            }
+            // A person says that it was nothing: what comes next is counted anew.
+            if let (
+                How::Answered {
+                    verb: Verb::Resume, ..
+                },
+                Some(drift),
+            ) = (how, escalation.drift())
+            {
+                run.counts.0.remove(&drift.condition());
+            }
+        });
+        self.put_closed(Arc::new(Closed {
+            escalation,
+            how: how.clone(),
+            at,
+            seq,
+            control: None,
+        }));
+    }
+
     fn request(&mut self, approval: &Arc<Approval>) {
         self.change_run(approval.run, |run| {
             run.open.insert(approval.id);
@@ -445,7 +635,7 @@ impl State {
             return;
         };
         if let Some(deadline) = pending.deadline {
-            self.deadlines.remove(&(deadline, id));
+            self.deadlines.remove(&(deadline, id.into()));
         }
         self.change_run(pending.approval.run, |run| {
             run.open.remove(&id);
@@ -465,7 +655,7 @@ impl State {
 
     fn pass(&mut self, id: ApprovalId, at: Timestamp) {
         if let Some(deadline) = self.pending.get(&id).and_then(|p| p.deadline) {
-            self.deadlines.remove(&(deadline, id));
+            self.deadlines.remove(&(deadline, id.into()));
         }
         self.change_pending(id, |pending| pending.passed_at = Some(at));
     }
@@ -475,9 +665,9 @@ impl State {
             return;
         };
         if let Some(earlier) = pending.deadline {
-            self.deadlines.remove(&(earlier, id));
+            self.deadlines.remove(&(earlier, id.into()));
         }
-        self.deadlines.insert((deadline, id));
+        self.deadlines.insert((deadline, id.into()));
         self.change_pending(id, |pending| {
             pending.deadline = Some(deadline);
             pending.passed_at = None;
@@ -512,7 +702,8 @@ impl State {
             self.has_forgotten = true;
             match what {
                 Ended::Run(id) => self.forget_run(id),
-                Ended::Approval(id) => self.forget_approval(id),
+                Ended::Item(ItemId::Approval(id)) => self.forget_approval(id),
+                Ended::Item(ItemId::Escalation(id)) => drop(self.closed.remove(&id)),
             }
         }
     }
@@ -546,16 +737,47 @@ impl State {
 }
 
 impl Run {
-    /// Running and Waiting follow from what is open; the other states are said by the agent.
+    /// Whether it parks or ends its agent says; what it does else follows from what holds it and
+    /// what it asks.
     fn settle_state(&mut self) {
-        if matches!(self.state, RunState::Running | RunState::Waiting) {
-            let waits = !self.open.is_empty();
-            self.state = if waits {
-                RunState::Waiting
-            } else {
-                RunState::Running
-            };
+        self.state = match (self.state, self.pause) {
+            (RunState::Parked(_) | RunState::Ended(_), _) => return,
+            (_, Some(Pause::Asked)) => RunState::Pausing,
+            (_, Some(Pause::Holds(evidence))) => RunState::Paused(evidence),
+            (_, None) if self.open.is_empty() => RunState::Running,
+            (_, None) => RunState::Waiting,
+        };
+    }
+
+    /// A drift that the ladder judged counts for itself; the one that an escalation is recorded as
+    /// counts for what it escalated from, and is not judged again.
+    fn count_drift(&mut self, drift: &Drift) {
+        let judged = drift.level.is_some() && drift.severity.is_critical();
+        let condition = match &drift.from {
+            Some(from) => (from.clone(), drift.task.clone()),
+            None if judged => drift.condition(),
+            None => return,
+        };
+        let full = self.counts.0.len() >= limits::COUNTS_KEPT;
+        if full && !self.counts.0.contains_key(&condition) {
+            return;
         }
+        let count = self.counts.0.entry(condition).or_default();
+        match drift.from {
+            Some(_) => count.escalated = true,
+            None => count.criticals += 1,
+        }
+    }
+
+    /// Of the orders that nothing more comes of, the oldest go.
+    fn let_go_of_controls(&mut self) {
+        let over = self.controls.iter().filter(|control| control.is_over());
+        let mut excess = over.count().saturating_sub(limits::CONTROLS_KEPT);
+        self.controls.retain(|control| {
+            let goes = excess > 0 && control.is_over();
+            excess -= usize::from(goes);
+            !goes
+        });
     }
 
     fn put_task(

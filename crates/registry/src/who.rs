@@ -106,7 +106,7 @@ pub enum Role {
     User,
     /// Answers for a user, naming the user.
     Backend,
-    /// On call: answers `Operator`, extends and dismisses.
+    /// On call: answers `Operator`, extends and dismisses, and directs runs.
     Operator,
     /// All of that in the tenant, and `Admin` approvals, as themselves only.
     Admin,
@@ -203,6 +203,10 @@ pub enum Verb {
     Extend,
     /// Take away a card that can no longer be delivered.
     Dismiss,
+    /// Resume, steer, cancel or pause a run.
+    Direct,
+    /// Have a run do a task again, or say where it is.
+    Inspect,
     /// Open runs, file, wait, report.
     Work,
     /// Look at what the tenant asks.
@@ -228,7 +232,8 @@ pub fn may(
         Verb::Decide(Asks::EndUser) => by.is_any(&[Backend, Admin]) && acts_for_owner,
         Verb::Decide(Asks::Operator) => by.is_any(&[Operator, Admin]) && themselves,
         Verb::Decide(Asks::Admin) => by.is(Admin) && themselves,
-        Verb::Extend | Verb::Dismiss => by.is_any(&[Operator, Admin]) && themselves,
+        Verb::Extend | Verb::Dismiss | Verb::Inspect => by.is_any(&[Operator, Admin]) && themselves,
+        Verb::Direct => (by.is_any(&[Operator, Admin]) || (by.is(User) && owns)) && themselves,
         Verb::Work => by.is(Agent) || by.is(Backend),
         Verb::See => by.is_any(&[Viewer, Backend, Operator, Admin]) || (by.is(User) && owns),
     };
@@ -261,6 +266,10 @@ fn who_may(verb: Verb, themselves: bool) -> &'static str {
         Verb::Decide(Asks::Admin) => "an admin of the tenant decides this one",
         Verb::Extend => "an operator on call, or an admin, extends a deadline",
         Verb::Dismiss => "an operator on call, or an admin, dismisses a card",
+        Verb::Direct => {
+            "an operator on call, an admin, or the user that this run works for directs it"
+        }
+        Verb::Inspect => "an operator on call, or an admin, rewinds a run or asks it where it is",
         Verb::Work => "this takes the credential of an agent",
         Verb::See => "this takes the credential of a person",
     }

@@ -269,6 +269,11 @@ fn run(state: RunState, presence: Presence) -> Run {
             .collect(),
         plan: Some(plan()),
         open: [a(1), a(2)].into(),
+        pause: None,
+        held_by: None,
+        drifts: Vec::new(),
+        counts: Default::default(),
+        controls: Vec::new(),
     }
 }
 
@@ -316,6 +321,11 @@ fn bare_run() -> Run {
         tasks: BTreeMap::new(),
         plan: None,
         open: BTreeSet::new(),
+        pause: None,
+        held_by: None,
+        drifts: Vec::new(),
+        counts: Default::default(),
+        controls: Vec::new(),
     }
 }
 

@@ -8,9 +8,10 @@ use crate::{
         Settled, Verdict, Why,
     },
     command::Decide,
+    drift::{Drift, Kind, Severity},
     event::Event,
     limits,
-    names::WaitId,
+    names::{DriftId, WaitId},
     refusal::Refusal,
     run::{End, Presence, Run, RunState, Source},
     state::State,
@@ -77,7 +78,7 @@ pub(super) fn ended(settled: &Settled) -> Refusal {
                 _ => None,
             };
             Refusal::AlreadySettled {
-                id: settled.approval.id,
+                id: settled.approval.id.into(),
                 outcome: settled.outcome.word().into(),
                 by: decider.or(dismissed),
                 at: settled.at,
@@ -223,7 +224,14 @@ pub(super) fn files(approval: &Approval, by: &Principal) -> Result<(), Refusal> 
     Ok(())
 }
 
-pub(super) fn give_up(state: &State, by: &Principal, id: ApprovalId, wait: &WaitId) -> Decided {
+/// A waiter's patience has ended. A drift says so, which no ladder judges (GF-36): the question stays open.
+pub(super) fn give_up(
+    state: &State,
+    by: &Principal,
+    id: ApprovalId,
+    wait: &WaitId,
+    now: Timestamp,
+) -> Decided {
     let stands = look(state, by, id, None)?;
     files(stands.approval(), by)?;
     let Stands::Open(pending) = stands else {
@@ -233,8 +241,28 @@ pub(super) fn give_up(state: &State, by: &Principal, id: ApprovalId, wait: &Wait
     if known || pending.timed_out.len() >= limits::GIVEN_UP_COUNT {
         return Ok(vec![]);
     }
-    let wait = wait.clone();
-    Ok(vec![Event::WaitTimedOut { id, wait }])
+    let approval = &pending.approval;
+    let gave_up = Event::WaitTimedOut {
+        id,
+        wait: wait.clone(),
+    };
+    let drift = DriftId::parse(&format!("{id}.{}", pending.timed_out.len())).ok();
+    let drifted = drift.map(|drift| Event::DriftReported {
+        run: approval.run,
+        drift: Drift {
+            id: drift,
+            kind: Kind::human_intervention(),
+            severity: Severity::Warning,
+            detail: Untrusted::new(format!(
+                "nobody answered {id} while its agent waited; it can still be answered"
+            )),
+            task: approval.subject.task().clone(),
+            level: None,
+            from: None,
+            at: now,
+        },
+    });
+    Ok([gave_up].into_iter().chain(drifted).collect())
 }
 
 pub(super) fn extend(

@@ -28,7 +28,22 @@ pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) 
     match (filed_before(state, by, filed), run) {
         (_, Err(refusal @ Refusal::NotYours(_))) => Err(refusal),
         (Some(known), _) => again(state, by, filed, known),
-        (None, run) => file_in(state, by, run?, filed, now),
+        (None, run) => {
+            let run = run?;
+            goes_on(run)?;
+            file_in(state, by, run, filed, now)
+        }
+    }
+}
+
+/// What is to stop for good asks nothing more; if it does go on after all, it may.
+fn goes_on(run: &Run) -> Result<(), Refusal> {
+    match run.called_off() {
+        Some(cancel) => Err(Refusal::NotNow(format!(
+            "the run was cancelled by {} at {}",
+            cancel.by, cancel.at
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -12,13 +12,16 @@ mod answering;
 mod filing;
 mod foreign;
 mod runs;
+mod steering;
 mod wants;
 
 use crate::{
     approval::{ApprovalId, Attempt, OnDeadline, Pending},
     command::{Command, File, Observation, Wish},
+    drift::Level,
     event::Event,
     limits,
+    names::ControlId,
     refusal::Refusal,
     run::RunId,
     state::State,
@@ -32,6 +35,10 @@ use self::answering::{
 use self::filing::file;
 use self::foreign::{observe_acked, observe_asked, observe_resolved, observe_sent};
 use self::runs::{attend, end_run, open_run, report_plan, report_task, say};
+use self::steering::{
+    abort_overdue, ack, direct, hand_over, observe_drifted, observe_levelled, report_drift,
+    reported,
+};
 
 type Decided = Result<Vec<Event>, Refusal>;
 
@@ -44,20 +51,24 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
     let by = &command.by;
     match &command.wish {
         Wish::OpenRun(open) => open_run(state, by, open, now),
-        Wish::EndRun { run, how, reason } => end_run(state, by, *run, *how, reason),
+        Wish::EndRun { run, how, reason } => end_run(state, by, *run, *how, reason, now),
         Wish::ReportTask {
             run,
             task,
             title,
             state: to,
             detail,
-        } => report_task(state, by, *run, [task, title, detail], to),
-        Wish::ReportPlan { run, plan, cause } => report_plan(state, by, *run, plan, cause),
+        } => report_task(state, by, *run, [task, title, detail], to, now),
+        Wish::ReportPlan { run, plan, cause } => report_plan(state, by, *run, plan, cause, now),
         Wish::Say { run, text } => say(state, by, *run, text),
+        Wish::ReportDrift(drift) => report_drift(state, by, drift, now),
+        Wish::Direct(wish) => direct(state, by, wish, now),
+        Wish::HandOver { run, control } => hand_over(state, by, *run, control, now),
+        Wish::Ack(wish) => ack(state, by, wish, now),
         Wish::Attend { run, here } => attend(state, by, *run, *here, now),
         Wish::File(filed) => file(state, by, filed, now),
         Wish::Withdraw { id, reason, past } => withdraw(state, by, *id, reason, past.as_deref()),
-        Wish::GiveUp { id, wait } => give_up(state, by, *id, wait),
+        Wish::GiveUp { id, wait } => give_up(state, by, *id, wait, now),
         Wish::Decide(decision) => decide_approval(state, by, decision, now),
         Wish::Extend { id, span, past } => extend(state, by, *id, *span, past.as_deref(), now),
         Wish::Dismiss { id, note, past } => dismiss(state, by, *id, note, past.as_deref()),
@@ -74,6 +85,12 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
             granted,
             detail,
         }) => observe_resolved(state, by, *run, target, *granted, detail, now),
+        Wish::Observe(Observation::Drifted { run, drift, holds }) => {
+            observe_drifted(state, by, *run, drift, *holds, now)
+        }
+        Wish::Observe(Observation::Levelled { run, drift, level }) => {
+            observe_levelled(state, by, *run, drift, *level)
+        }
         Wish::Observe(Observation::Sent { id, control }) => {
             observe_sent(state, by, *id, control, now)
         }
@@ -86,9 +103,13 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
     }
 }
 
-/// What passes by itself: deadlines that lie before `now`, at most `limit` of them. Settled before
+/// What passes by itself: deadlines that lie before `now`, at most `limit` of them, and runs that are to be aborted. Settled before
 /// a command is judged, so that a late answer is refused without any timer.
 pub fn overdue(state: &State, now: Timestamp, limit: usize) -> Vec<Event> {
+    // One at a time, and by itself: the end of a run ends all that it asks.
+    if let Some(escalation) = state.overdue_abort(now) {
+        return abort_overdue(state, escalation, now);
+    }
     let due: Vec<&Pending> = state.overdue(now).take(limit).map(AsRef::as_ref).collect();
     let mut events = Vec::new();
     for (n, pending) in due.iter().enumerate() {
@@ -149,7 +170,7 @@ fn tried(wish: &Wish) -> Option<(ApprovalId, &'static str)> {
 }
 
 /// What a command is about, once it was done: what its caller is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing more to say.
     Done,
@@ -157,6 +178,10 @@ pub enum Reply {
     Run(RunId),
     /// This approval.
     Approval(ApprovalId),
+    /// This is how strongly the drift is answered.
+    Level(Level),
+    /// This order.
+    Control(RunId, ControlId),
 }
 
 /// What to tell the caller of a command whose events are folded into `state`.
@@ -169,6 +194,11 @@ pub fn reply(state: &State, command: &Command) -> Reply {
             filed_as(state, &command.by, filed).map_or(Reply::Done, Reply::Approval)
         }
         Wish::Decide(decide) => Reply::Approval(decide.id),
+        Wish::ReportDrift(drift) => state
+            .run(drift.run)
+            .and_then(|run| reported(run, &drift.drift.id))
+            .map_or(Reply::Done, Reply::Level),
+        Wish::Direct(direct) => Reply::Control(direct.run, direct.control.clone()),
         _ => Reply::Done,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     approval::Why,
     command::{Ending, OpenRun},
+    escalation::How,
     event::Event,
     limits,
     refusal::Refusal,
@@ -15,7 +16,10 @@ use crate::{
     who::{Principal, Verb, may},
 };
 
-use super::Decided;
+use super::{
+    Decided,
+    steering::{confirmed_by_plan, confirmed_by_task, settled_by_end},
+};
 
 pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Timestamp) -> Decided {
     let key = &open.key;
@@ -73,6 +77,11 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
         tasks: Default::default(),
         plan: None,
         open: Default::default(),
+        pause: None,
+        held_by: None,
+        drifts: Vec::new(),
+        counts: Default::default(),
+        controls: Vec::new(),
     };
     Ok(vec![Event::RunOpened {
         run: Box::new(run),
@@ -118,6 +127,7 @@ pub(super) fn end_run(
     id: RunId,
     how: Ending,
     reason: &Untrusted,
+    now: Timestamp,
 ) -> Decided {
     within("the reason", reason, limits::SAID)?;
     let run = own_run(state, by, id)?;
@@ -128,12 +138,12 @@ pub(super) fn end_run(
             Ok(vec![])
         }
         (Ending::Paused(interrupt), _) => Ok(vec![Event::RunParked { run: id, interrupt }]),
-        (Ending::Over(end), _) => Ok(over(run, end, reason)),
+        (Ending::Over(end), _) => Ok(over(run, end, reason, now)),
     }
 }
 
-/// The end of a run takes back what it still asks (DESIGN §4.1.11).
-pub(super) fn over(run: &Run, end: End, reason: &Untrusted) -> Vec<Event> {
+/// The end of a run takes back what it still asks (DESIGN §4.1.11), and lets go of what holds it.
+pub(super) fn over(run: &Run, end: End, reason: &Untrusted, now: Timestamp) -> Vec<Event> {
     let withdrawn = run.open.iter().map(|id| Event::ApprovalWithdrawn {
         id: *id,
         why: Why::RunEnded(end),
@@ -143,7 +153,16 @@ pub(super) fn over(run: &Run, end: End, reason: &Untrusted) -> Vec<Event> {
         end,
         reason: reason.clone(),
     };
-    withdrawn.chain([ended]).collect()
+    let let_go = run.held_by.map(|id| Event::EscalationClosed {
+        id,
+        how: How::RunEnded(end),
+    });
+    let settled = settled_by_end(run, end, now);
+    withdrawn
+        .chain(let_go)
+        .chain(settled)
+        .chain([ended])
+        .collect()
 }
 
 pub(super) fn report_task(
@@ -152,6 +171,7 @@ pub(super) fn report_task(
     id: RunId,
     [task, title, detail]: [&Untrusted; 3],
     to: &TaskState,
+    now: Timestamp,
 ) -> Decided {
     within("the task's id", task, limits::NAME)?;
     within("the task's title", title, limits::NAME)?;
@@ -164,13 +184,15 @@ pub(super) fn report_task(
     if known == Some(&Task::kept(known, title, to, detail, since)) {
         return Ok(vec![]);
     }
-    Ok(vec![Event::TaskReported {
+    let reported = Event::TaskReported {
         run: id,
         task: task.clone(),
         title: title.clone(),
         state: to.clone(),
         detail: detail.clone(),
-    }])
+    };
+    let confirmed = confirmed_by_task(run, task, to, now);
+    Ok([reported].into_iter().chain(confirmed).collect())
 }
 
 pub(super) fn report_plan(
@@ -179,6 +201,7 @@ pub(super) fn report_plan(
     id: RunId,
     plan: &Plan,
     cause: &Untrusted,
+    now: Timestamp,
 ) -> Decided {
     within("the plan's summary", &plan.summary, limits::SAID)?;
     within("the cause", cause, limits::NAME)?;
@@ -189,14 +212,16 @@ pub(super) fn report_plan(
     }
     let run = live_run(state, by, id)?;
     room_for_tasks(run, plan.tasks.iter().map(|task| &task.id))?;
-    if run.plan.as_ref() == Some(&plan.kept()) {
+    let confirmed = confirmed_by_plan(run, cause, plan.revision, now);
+    if run.plan.as_ref() == Some(&plan.kept()) && confirmed.is_none() {
         return Ok(vec![]);
     }
-    Ok(vec![Event::PlanReported {
+    let reported = Event::PlanReported {
         run: id,
         plan: plan.clone(),
         cause: cause.clone(),
-    }])
+    };
+    Ok([reported].into_iter().chain(confirmed).collect())
 }
 
 pub(super) fn blocked_within(state: &TaskState) -> Result<(), Refusal> {

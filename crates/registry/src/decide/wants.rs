@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     approval::{ApprovalId, Settled},
-    command::{Command, Decide, File, Found, Need, Observation, Wish},
+    command::{Command, Decide, Direct, File, Found, Need, Observation, Wish},
+    escalation::EscalationId,
     state::State,
 };
 
@@ -16,6 +17,7 @@ impl Command {
             Wish::Decide(decide) => self.needs_to_decide(state, decide),
             Wish::File(file) => self.needs_to_file(state, file),
             Wish::Observe(Observation::Asked(file)) => self.needs_to_file(state, file),
+            Wish::Direct(direct) => self.needs_to_direct(state, direct),
             Wish::Withdraw { id, .. }
             | Wish::Extend { id, .. }
             | Wish::Dismiss { id, .. }
@@ -45,6 +47,15 @@ impl Command {
         needs
     }
 
+    fn needs_to_direct(&self, state: &State, direct: &Direct) -> Vec<Need> {
+        let gone = |id: &EscalationId| {
+            let known = state.escalation(*id).is_some() || state.closed(*id).is_some();
+            state.has_forgotten() && !known
+        };
+        let forgotten = direct.answers.filter(gone);
+        forgotten.map(Need::Closed).into_iter().collect()
+    }
+
     fn needs_to_file(&self, state: &State, file: &File) -> Vec<Need> {
         let tenant = self.by.tenant();
         match &file.filing.key {
@@ -70,6 +81,10 @@ impl Command {
             | Wish::ReportTask { .. }
             | Wish::ReportPlan { .. }
             | Wish::Say { .. }
+            | Wish::ReportDrift(_)
+            | Wish::Direct(_)
+            | Wish::HandOver { .. }
+            | Wish::Ack(_)
             | Wish::Attend { .. }
             | Wish::GiveUp { .. }
             | Wish::Observe(_) => None,
@@ -81,6 +96,7 @@ impl Command {
         match (&mut self.wish, found) {
             (Wish::Decide(decide), Found::Form(form)) => decide.form = form,
             (Wish::Decide(decide), Found::Decision(id)) => decide.decided_before = Some(id),
+            (Wish::Direct(direct), Found::Closed(closed)) => direct.past = Some(closed),
             (Wish::Decide(decide), Found::Past(settled)) => decide.past = Some(settled),
             (Wish::File(file) | Wish::Observe(Observation::Asked(file)), Found::Past(settled)) => {
                 file.past = Some(settled);

@@ -9,10 +9,11 @@ use std::{
 
 use super::{
     Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
-    fold_settled,
+    fold_closed, fold_settled,
 };
 use crate::{
     approval::{ApprovalId, Settled},
+    escalation::{Closed, Ended, EscalationId, ItemId},
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
@@ -126,10 +127,10 @@ impl Turn for MemoryTurn<'_> {
 struct Store {
     tip: Tip,
     events: Vec<Recorded>,
-    subjects: HashMap<ApprovalId, Vec<Seq>>,
+    subjects: HashMap<ItemId, Vec<Seq>>,
     records: HashMap<RunId, Vec<Seq>>,
-    ended: HashMap<Tenant, Vec<(Seq, ApprovalId)>>,
-    taken: HashMap<Taken, ApprovalId>,
+    ended: HashMap<Tenant, Vec<(Seq, ItemId)>>,
+    taken: HashMap<Taken, ItemId>,
     details: HashMap<ApprovalId, Vec<u8>>,
     frames: HashMap<RunId, VecDeque<Vec<u8>>>,
 }
@@ -139,7 +140,7 @@ struct Store {
 enum Taken {
     Decision(Tenant, DecisionId),
     Key(Tenant, Key),
-    End(ApprovalId),
+    End(ItemId),
 }
 
 impl Store {
@@ -204,10 +205,10 @@ impl Store {
 
     fn push(&mut self, recorded: Recorded) {
         let (seq, event) = (recorded.seq, recorded.event.clone());
-        if let Some(id) = event.approval() {
-            self.subjects.entry(id).or_default().push(seq);
+        if let Some(id) = event.item() {
             let taken = takes(&recorded).into_iter().map(|taken| (taken, id));
             self.taken.extend(taken);
+            self.subjects.entry(id).or_default().push(seq);
             if event.is_terminal() {
                 let tenant = recorded.scope.tenant.clone();
                 self.ended.entry(tenant).or_default().push((seq, id));
@@ -221,9 +222,31 @@ impl Store {
         self.events.push(recorded);
     }
 
+    fn approval(&self, taken: &Taken) -> Option<ApprovalId> {
+        match self.taken.get(taken)? {
+            ItemId::Approval(id) => Some(*id),
+            ItemId::Escalation(_) => None,
+        }
+    }
+
     fn settled(&self, id: ApprovalId) -> Option<Settled> {
-        let seqs = self.subjects.get(&id)?;
-        fold_settled(seqs.iter().filter_map(|seq| self.at(*seq)).cloned())
+        fold_settled(self.about(id.into()))
+    }
+
+    fn closed(&self, id: EscalationId) -> Option<Closed> {
+        fold_closed(self.about(id.into()))
+    }
+
+    fn ended(&self, id: ItemId) -> Option<Ended> {
+        match id {
+            ItemId::Approval(id) => self.settled(id).map(Ended::Approval),
+            ItemId::Escalation(id) => self.closed(id).map(Ended::Escalation),
+        }
+    }
+
+    fn about(&self, id: ItemId) -> impl Iterator<Item = Recorded> {
+        let seqs = self.subjects.get(&id).into_iter().flatten();
+        seqs.filter_map(|seq| self.at(*seq)).cloned()
     }
 }
 
@@ -233,7 +256,7 @@ fn takes(recorded: &Recorded) -> Vec<Taken> {
     let decision = decision.map(|id| Taken::Decision(tenant.clone(), id));
     let key = event.key().cloned();
     let key = key.map(|key| Taken::Key(tenant.clone(), key));
-    let end = event.approval().filter(|_| event.is_terminal());
+    let end = event.item().filter(|_| event.is_terminal());
     let end = end.map(Taken::End);
     [decision, key, end].into_iter().flatten().collect()
 }
@@ -258,9 +281,13 @@ impl Reader for MemoryReader {
         Ok(lock(&self.0.store)?.settled(id))
     }
 
+    fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError> {
+        Ok(lock(&self.0.store)?.closed(id))
+    }
+
     fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {
         let key = Taken::Key(tenant.clone(), key.clone());
-        Ok(lock(&self.0.store)?.taken.get(&key).copied())
+        Ok(lock(&self.0.store)?.approval(&key))
     }
 
     fn decided_by(
@@ -269,7 +296,7 @@ impl Reader for MemoryReader {
         decision: &DecisionId,
     ) -> Result<Option<ApprovalId>, LogError> {
         let decision = Taken::Decision(tenant.clone(), decision.clone());
-        Ok(lock(&self.0.store)?.taken.get(&decision).copied())
+        Ok(lock(&self.0.store)?.approval(&decision))
     }
 
     fn history(
@@ -277,14 +304,14 @@ impl Reader for MemoryReader {
         tenant: &Tenant,
         before: Option<Seq>,
         limit: usize,
-    ) -> Result<Vec<Settled>, LogError> {
+    ) -> Result<Vec<Ended>, LogError> {
         let store = lock(&self.0.store)?;
         let before = before.unwrap_or(Seq::MAX);
         let ended = store.ended.get(tenant).map_or(&[][..], Vec::as_slice);
         let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
         let newest_first = ended.iter().rev().take(limit);
         Ok(newest_first
-            .filter_map(|(_, id)| store.settled(*id))
+            .filter_map(|(_, id)| store.ended(*id))
             .collect())
     }
 

@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::{
     approval::{ApprovalId, Settled},
     digest::Sha256,
+    escalation::{Closed, Ended, EscalationId},
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
@@ -130,6 +131,12 @@ pub trait Reader: Send {
     /// [`LogError`].
     fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError>;
 
+    /// An escalation that is over, however long ago.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError>;
+
     /// What was filed under a key.
     ///
     /// # Errors
@@ -146,7 +153,8 @@ pub trait Reader: Send {
         decision: &DecisionId,
     ) -> Result<Option<ApprovalId>, LogError>;
 
-    /// At most `limit` approvals of `tenant` that ended before the event `before`, newest first.
+    /// At most `limit` approvals and escalations of `tenant` that ended before the event `before`,
+    /// newest first.
     ///
     /// # Errors
     /// [`LogError`].
@@ -155,7 +163,7 @@ pub trait Reader: Send {
         tenant: &Tenant,
         before: Option<Seq>,
         limit: usize,
-    ) -> Result<Vec<Settled>, LogError>;
+    ) -> Result<Vec<Ended>, LogError>;
 
     /// What a run said, planned and did, oldest first, at most `limit` events after `after`.
     ///
@@ -248,6 +256,17 @@ pub(crate) fn fold_settled(events: impl IntoIterator<Item = Recorded>) -> Option
         state.fold(&recorded);
     }
     state.settled(id?).map(|settled| (**settled).clone())
+}
+
+/// An escalation that is over, folded from the events that are about it.
+pub(crate) fn fold_closed(events: impl IntoIterator<Item = Recorded>) -> Option<Closed> {
+    let mut state = crate::State::default();
+    let mut id = None;
+    for recorded in events {
+        id = id.or(recorded.event.escalation());
+        state.fold(&recorded);
+    }
+    state.closed(id?).map(|closed| (**closed).clone())
 }
 
 /// The body of an event as it is stored: JSON text.

@@ -6,6 +6,7 @@ use std::{
     fs, io,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    str::FromStr,
     sync::Arc,
     time::Duration,
 };
@@ -17,20 +18,22 @@ use rusqlite::{
 
 use super::{
     Entry, Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
-    fold_settled,
+    fold_closed, fold_settled,
 };
 use crate::{
     approval::{ApprovalId, Settled},
     digest::Sha256,
-    event::{Recorded, Scope, Seq},
+    escalation::{Closed, Ended, EscalationId, ItemId},
+    event::{Event, Recorded, Scope, Seq},
     names::{DecisionId, Key},
+    refusal::Refusal,
     run::RunId,
     time::Timestamp,
     who::Tenant,
 };
 
 /// The tables as they are now. A file with a larger number was written by a newer version.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = 2;
 
 /// What tells a file of ours from another program's: `PILT`.
 const APPLICATION_ID: i64 = 0x5049_4c54;
@@ -60,16 +63,25 @@ const TABLES: &str = "
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, tenant TEXT NOT NULL, owner TEXT, run TEXT,
         subject TEXT, kind INTEGER NOT NULL, actor TEXT NOT NULL, decision_id TEXT, key TEXT,
         body TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
-    CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
+    CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 19;
     CREATE UNIQUE INDEX ev_decision ON ev(tenant, decision_id) WHERE decision_id IS NOT NULL;
     CREATE UNIQUE INDEX ev_key ON ev(tenant, key) WHERE key IS NOT NULL;
     CREATE INDEX ev_subject ON ev(subject) WHERE subject IS NOT NULL;
-    CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
+    CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 19;
     CREATE INDEX ev_record ON ev(run, seq) WHERE kind BETWEEN 40 AND 49;
     CREATE TABLE detail(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE frame(run TEXT, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY(run, n)) STRICT;
     CREATE TABLE meta(k TEXT PRIMARY KEY, v ANY) STRICT, WITHOUT ROWID;
-    INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 1);
+    INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 2);
+";
+
+/// From the tables before to those of now, in one transaction. What was written stays as it was written.
+const FROM_SCHEMA_1: &str = "
+    DROP INDEX ev_end;
+    DROP INDEX ev_history;
+    CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 19;
+    CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 19;
+    UPDATE meta SET v = 2 WHERE k = 'schema';
 ";
 
 /// What every writing connection needs (`ENGINE` §5.1). Nothing is mapped into memory.
@@ -96,8 +108,8 @@ const OF_SUBJECT: &str = "SELECT seq, at, tenant, owner, body FROM ev
 const OF_RUN: &str = "SELECT seq, at, tenant, owner, body FROM ev
     WHERE run = ?1 AND kind BETWEEN 40 AND 49 AND seq > ?2 ORDER BY seq LIMIT ?3";
 
-const ENDED: &str = "SELECT subject FROM ev
-    WHERE tenant = ?1 AND kind BETWEEN 10 AND 13 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+const ENDED: &str = "SELECT subject, kind FROM ev
+    WHERE tenant = ?1 AND kind BETWEEN 10 AND 19 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
 const BY_KEY: &str = "SELECT subject FROM ev WHERE tenant = ?1 AND key = ?2";
 
@@ -141,8 +153,9 @@ impl Sqlite {
         file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let found = file.recognise()?;
         file.insist(PREPARED)?;
-        if found == Found::Nothing {
-            file.begin()?;
+        match found {
+            Found::Ours => {}
+            Found::Nothing | Found::Older => file.begin()?,
         }
         file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         let epoch = file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
@@ -300,6 +313,7 @@ struct File {
 enum Found {
     Nothing,
     Ours,
+    Older,
 }
 
 /// How long the WAL is, and how much of it is in the file already.
@@ -353,6 +367,7 @@ impl File {
         })?;
         match schema {
             Some(SCHEMA) => Ok(Found::Ours),
+            Some(1) => Ok(Found::Older),
             Some(newer) if newer > SCHEMA => Err(self.foreign(&format!(
                 "it was written by a newer version of Pilothouse (schema {newer}; this one reads \
                  up to {SCHEMA})"
@@ -372,14 +387,16 @@ impl File {
         self.pragma(sql)
     }
 
-    /// Makes the tables, unless another process was faster.
+    /// Makes the tables, or brings older ones up to date, unless another process was faster.
     fn begin(&self) -> Result<(), LogError> {
         let tx = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate);
         let tx = tx.map_err(|error| self.said(error))?;
-        if self.recognise()? == Found::Nothing {
-            self.pragma(&format!(
+        match self.recognise()? {
+            Found::Ours => {}
+            Found::Older => self.pragma(FROM_SCHEMA_1)?,
+            Found::Nothing => self.pragma(&format!(
                 "PRAGMA application_id = {APPLICATION_ID}; {TABLES}"
-            ))?;
+            ))?,
         }
         tx.commit().map_err(|error| self.said(error))
     }
@@ -410,7 +427,7 @@ impl File {
             scope.tenant.as_str(),
             scope.owner.as_ref().map(|owner| owner.as_str()),
             event.run().map(|run| run.to_string()),
-            event.approval().map(|id| id.to_string()),
+            event.item().map(|id| id.to_string()),
             event.kind(),
             entry.actor.as_str(),
             event.decision().map(DecisionId::as_str),
@@ -524,6 +541,15 @@ impl File {
     }
 }
 
+impl File {
+    fn ended(&self, id: ItemId) -> Result<Option<Ended>, LogError> {
+        Ok(match id {
+            ItemId::Approval(id) => self.settled(id)?.map(Ended::Approval),
+            ItemId::Escalation(id) => self.closed(id)?.map(Ended::Escalation),
+        })
+    }
+}
+
 impl Reader for File {
     fn head(&self) -> Result<Seq, LogError> {
         Ok(self.tip()?.map_or(0, |tip| tip.seq))
@@ -540,6 +566,10 @@ impl Reader for File {
 
     fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError> {
         Ok(fold_settled(self.events(OF_SUBJECT, [id.to_string()])?))
+    }
+
+    fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError> {
+        Ok(fold_closed(self.events(OF_SUBJECT, [id.to_string()])?))
     }
 
     fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {
@@ -559,12 +589,12 @@ impl Reader for File {
         tenant: &Tenant,
         before: Option<Seq>,
         limit: usize,
-    ) -> Result<Vec<Settled>, LogError> {
+    ) -> Result<Vec<Ended>, LogError> {
         let before = before.map_or(i64::MAX, number);
         let values = params![tenant.as_str(), before, count(limit)];
-        let ids = self.all(ENDED, values, |row| id(row, 0))?;
-        let settled = ids.into_iter().map(|id| self.settled(id));
-        settled.filter_map(Result::transpose).collect()
+        let ids = self.all(ENDED, values, item)?;
+        let ended = ids.into_iter().map(|id| self.ended(id));
+        ended.filter_map(Result::transpose).collect()
     }
 
     fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
@@ -611,9 +641,17 @@ fn recorded(row: &Row<'_>, scopes: &mut Scopes) -> rusqlite::Result<Recorded> {
     })
 }
 
-fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<ApprovalId> {
+fn id<T: FromStr<Err = Refusal>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     text.parse().map_err(|error| unreadable(column, error))
+}
+
+/// What ended, by the subject and kind of the event that says so.
+fn item(row: &Row<'_>) -> rusqlite::Result<ItemId> {
+    match row.get(1)? {
+        Event::ESCALATION_CLOSED => id(row, 0).map(ItemId::Escalation),
+        _ => id(row, 0).map(ItemId::Approval),
+    }
 }
 
 fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<Sha256> {
@@ -767,13 +805,13 @@ mod tests {
         let newer = dir.path().join("newer");
         drop(Sqlite::open(&newer).unwrap());
         let db = Connection::open(&newer).unwrap();
-        db.execute_batch("UPDATE meta SET v = 2 WHERE k = 'schema'")
+        db.execute_batch("UPDATE meta SET v = 3 WHERE k = 'schema'")
             .unwrap();
         drop(db);
         let rows = [
             (text, "it is not a database"),
             (other, "it is the database of another program"),
-            (newer, "written by a newer version of Pilothouse (schema 2"),
+            (newer, "written by a newer version of Pilothouse (schema 3"),
         ];
         for (path, why) in rows {
             let before = fs::read(&path).unwrap();
@@ -945,6 +983,7 @@ mod tests {
             format!("kind BETWEEN {} AND {}", kinds.start(), kinds.end())
         };
         assert_eq!(TABLES.matches(&range(Event::TERMINAL)).count(), 2);
+        assert_eq!(FROM_SCHEMA_1.matches(&range(Event::TERMINAL)).count(), 2);
         assert_eq!(TABLES.matches(&range(Event::RECORD)).count(), 1);
         assert!(ENDED.contains(&range(Event::TERMINAL)));
         assert!(OF_RUN.contains(&range(Event::RECORD)));

@@ -65,6 +65,11 @@ pub(super) fn opened() -> Event {
         tasks: BTreeMap::new(),
         plan: None,
         open: Default::default(),
+        pause: None,
+        held_by: None,
+        drifts: Vec::new(),
+        counts: Default::default(),
+        controls: Vec::new(),
     };
     Event::RunOpened {
         run: Box::new(run),
@@ -379,9 +384,13 @@ fn history_is_read_newest_first_and_knows_what_came_later() {
         loop {
             let page = reader.history(&tenant(), before, 3).unwrap();
             let Some(last) = page.last() else { break };
-            before = Some(last.seq);
-            let done =
-                |settled: &Settled| (settled.approval.id, settled.seq, settled.applied.is_some());
+            before = Some(last.seq());
+            let done = |ended: &Ended| match ended {
+                Ended::Approval(settled) => {
+                    (settled.approval.id, settled.seq, settled.applied.is_some())
+                }
+                Ended::Escalation(closed) => panic!("{closed:?}"),
+            };
             pages.push(page.iter().map(done).collect::<Vec<_>>());
         }
         let first = vec![(id(5), 10, false), (id(3), 9, true), (id(1), 8, false)];
