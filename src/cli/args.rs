@@ -18,7 +18,7 @@ const LONG: &str = "Decide what AI agents may do.\n\n\
     Without a command: opens the dashboard on the server that answers, or keeps the registry itself.";
 
 const EXITS: &str = "Exit codes: 0 done · 4 refused · 5 no server · 64 usage, or not a terminal · 70 our own fault · \
-    128+n killed by signal n. wait: 0 approved · 1 rejected · 2 expired or withdrawn · 3 not yet.";
+    128+n killed by signal n. wait: 0 approved, resumed or steered · 1 rejected or cancelled · 2 ended otherwise · 3 not yet.";
 
 /// Where the server is, and who is calling.
 #[derive(Args, Clone, Debug, Default)]
@@ -73,7 +73,7 @@ pub(crate) enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// One approval or run, whole
+    /// One approval, escalation or run, whole
     Show {
         /// Its id
         id: String,
@@ -85,7 +85,7 @@ pub(crate) enum Verb {
     File(Box<File>),
     /// Wait for the answer
     Wait {
-        /// The id that `file` printed
+        /// The id that `file` printed, or that of an escalation
         id: String,
         /// How long, as 90s, 10m, 1h [default: for ever]
         #[arg(long, value_parser = span, value_name = "SPAN")]
@@ -95,6 +95,51 @@ pub(crate) enum Verb {
     Approve(Answer),
     /// Say no
     Reject(Answer),
+    /// Let a run that stands still go on as before
+    Resume {
+        /// The escalation, or the run
+        id: String,
+        /// Why, for the record
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Give a run a new direction; its plan is revised, and it goes on with it
+    Steer {
+        /// The escalation, or the run
+        id: String,
+        /// The direction: 1 to 8192 bytes
+        #[arg(long)]
+        note: String,
+    },
+    /// Stop a run for good; what it asks is taken back
+    Cancel {
+        /// The escalation, or the run
+        id: String,
+        /// Why, for the record
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Have a run stand still before its next task
+    Pause {
+        /// The run: our id, or the agent's own
+        run: String,
+        /// Why, for the record
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Have a run do a task, and all that follow it, once more
+    Rewind {
+        /// The run: our id, or the agent's own
+        run: String,
+        /// The agent's id of the task
+        #[arg(long, value_name = "ID")]
+        task: String,
+    },
+    /// Ask a run where it is, and wait a moment for its answer
+    Status {
+        /// The run: our id, or the agent's own
+        run: String,
+    },
     /// Move a deadline
     Extend {
         /// The id
