@@ -33,7 +33,7 @@ pub(super) fn receive(
             draft.fields = Draft::new(&card.form).fields;
         }
     }
-    let here = model.open.is_some_and(|open| open.id == id);
+    let here = model.open_approval() == Some(id);
     if here && matches!(slot, Slot::Here(_)) {
         model.unsay(&[
             notice::LOADING,
@@ -56,8 +56,8 @@ pub(super) fn receive(
 pub(super) fn awaits_form(model: &Model) -> bool {
     matches!(model.hand, Hand::Field(_))
         && model
-            .open
-            .is_some_and(|open| matches!(model.cards.get(&open.id), Some(Slot::Fetching) | None))
+            .open_approval()
+            .is_some_and(|id| matches!(model.cards.get(&id), Some(Slot::Fetching) | None))
 }
 
 /// What was typed while the form was on its way is typed now.
@@ -85,7 +85,7 @@ fn form_arrived(model: &mut Model, at: Moment, id: ApprovalId) -> Vec<Effect> {
 
 fn forget_cards(model: &mut Model) {
     while model.cards.len() > CARDS_KEPT {
-        let open = model.open.map(|open| open.id);
+        let open = model.open_approval();
         let Some(id) = model.cards.keys().copied().find(|id| Some(*id) != open) else {
             return;
         };
@@ -95,12 +95,20 @@ fn forget_cards(model: &mut Model) {
 
 /// A new connection knows nothing of what the old one was asked.
 pub(super) fn refetch(model: &mut Model) -> Vec<Effect> {
-    let Some(open) = model.open else {
+    let Some(id) = model.open_approval() else {
         return Vec::new();
     };
-    match model.cards.get(&open.id) {
+    match model.cards.get(&id) {
         Some(Slot::Here(_)) => Vec::new(),
-        Some(Slot::Fetching | Slot::Failed(_)) | None => fetch(model, open.id),
+        Some(Slot::Fetching | Slot::Failed(_)) | None => fetch(model, id),
+    }
+}
+
+/// What could not be fetched is tried again.
+pub(super) fn fetch_unless_here(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
+    match model.cards.get(&id) {
+        Some(Slot::Here(_) | Slot::Fetching) => Vec::new(),
+        Some(Slot::Failed(_)) | None => fetch(model, id),
     }
 }
 

@@ -67,7 +67,9 @@ pub(super) fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
         model.warn("not pasted: the form is not here yet");
         return Vec::new();
     }
-    let draft = model.open.and_then(|open| model.drafts.get_mut(&open.id));
+    let draft = model
+        .open_approval()
+        .and_then(|id| model.drafts.get_mut(&id));
     let (pasted, limit) = match (&model.front, model.hand, draft) {
         (None, Hand::Field(field), Some(draft)) => {
             (draft.paste(field, text, limits::ANSWERS), limits::ANSWERS)
@@ -108,7 +110,10 @@ fn type_early(model: &mut Model, key: Key) {
 }
 
 fn type_text(model: &mut Model, key: Key) {
-    let Some(draft) = model.open.and_then(|open| model.drafts.get_mut(&open.id)) else {
+    let Some(draft) = model
+        .open_approval()
+        .and_then(|id| model.drafts.get_mut(&id))
+    else {
         return;
     };
     match model.hand {
@@ -160,7 +165,7 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
 }
 
 fn copy_id(model: &mut Model) -> Vec<Effect> {
-    let Some(id) = model.open.map(|open| open.id).or(model.selected) else {
+    let Some(id) = model.open.map(|open| open.id).or(model.inbox.selected) else {
         return Vec::new();
     };
     model.say(format!("copied {id}"));
@@ -183,7 +188,7 @@ fn retry_now(model: &mut Model) -> Vec<Effect> {
 }
 
 fn refetch_failed(model: &mut Model) -> Vec<Effect> {
-    match model.open.map(|open| (open.id, model.cards.get(&open.id))) {
+    match model.open_approval().map(|id| (id, model.cards.get(&id))) {
         Some((id, Some(Slot::Failed(_)))) => fetch(model, id),
         Some(_) | None => {
             model.say("connected");

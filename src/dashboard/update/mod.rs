@@ -12,7 +12,7 @@ use self::moving::follow;
 use self::stream::{connect, mirror, record};
 use super::{
     decide,
-    model::{Front, Model, URGENT},
+    model::{Front, ItemId, Model, URGENT},
     msg::{Drawn, Effect, Moment, Msg},
 };
 
@@ -79,7 +79,7 @@ fn focus(model: &mut Model, focused: bool) -> Vec<Effect> {
 fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
     model.drawn_generation = Some(drawn.generation);
     if let Some(list) = drawn.list {
-        model.list_top = list.rows.top;
+        model.inbox.top = list.rows.top;
     }
     let standing = drawn
         .card
@@ -97,7 +97,11 @@ fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
         for range in &card.seen {
             seen.add(range.clone());
         }
-        if let Some(open) = model.open.as_mut().filter(|open| open.id == card.face.id) {
+        if let Some(open) = model
+            .open
+            .as_mut()
+            .filter(|open| open.id == ItemId::Approval(card.face.id))
+        {
             open.top = card.rows.top;
         }
     }

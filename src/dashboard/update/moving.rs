@@ -1,16 +1,14 @@
 //! Going from card to card, and about in one.
 
-use registry::ApprovalId;
-
 use super::super::{
-    model::{Front, Hand, Model, Open, Slot},
+    model::{Front, Hand, ItemId, Model, Open},
     msg::Effect,
 };
-use super::cards::{awaits_form, fetch};
+use super::cards::{awaits_form, fetch_unless_here};
 
 /// Opens what is selected, and hands it the keyboard.
 pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
-    let Some(id) = model.selected else {
+    let Some(id) = model.inbox.selected else {
         return Vec::new();
     };
     let effects = open(model, id);
@@ -18,7 +16,7 @@ pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
     effects
 }
 
-fn open(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
+fn open(model: &mut Model, id: ItemId) -> Vec<Effect> {
     if model.open.is_some_and(|open| open.id == id) {
         return Vec::new();
     }
@@ -27,19 +25,18 @@ fn open(model: &mut Model, id: ApprovalId) -> Vec<Effect> {
         top: 0,
         raw: false,
     });
-    model.selected = Some(id);
-    if left.is_some_and(|left| model.state.pending(left.id).is_none()) {
+    model.inbox.selected = Some(id);
+    if left.is_some_and(|left| !model.waits(left.id)) {
         drop_ended(model);
     }
-    match model.cards.get(&id) {
-        Some(Slot::Here(_) | Slot::Fetching) => Vec::new(),
-        Some(Slot::Failed(_)) | None => fetch(model, id),
+    match id {
+        ItemId::Approval(id) => fetch_unless_here(model, id),
     }
 }
 
 /// Where list and card stand side by side, a card is always open.
 pub(super) fn follow(model: &mut Model) -> Vec<Effect> {
-    match model.selected {
+    match model.inbox.selected {
         Some(id) if model.is_wide() && model.open.is_none() => open(model, id),
         Some(_) | None => Vec::new(),
     }
@@ -48,15 +45,13 @@ pub(super) fn follow(model: &mut Model) -> Vec<Effect> {
 /// A question that ended stays in the list only while it is under the hand.
 fn drop_ended(model: &mut Model) {
     let open = model.open.map(|open| open.id);
-    let state = &model.state;
-    model
-        .order
-        .retain(|id| Some(*id) == open || state.pending(*id).is_some());
-    if let Some(selected) = model.selected
-        && !model.order.contains(&selected)
-    {
-        model.selected = model.order.first().copied();
-    }
+    let kept = model.inbox.order.iter().copied();
+    let kept: Vec<ItemId> = kept
+        .filter(|id| Some(*id) == open || model.waits(*id))
+        .collect();
+    let left = model.inbox.selected.filter(|id| kept.contains(id));
+    model.inbox.selected = left.or(kept.first().copied());
+    model.inbox.order = kept;
 }
 
 pub(super) fn close(model: &mut Model) {
@@ -71,7 +66,10 @@ pub(super) fn close(model: &mut Model) {
 pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     match model.hand {
         Hand::Field(_) | Hand::Note => {
-            if let Some(draft) = model.open.and_then(|open| model.drafts.get_mut(&open.id)) {
+            if let Some(draft) = model
+                .open_approval()
+                .and_then(|id| model.drafts.get_mut(&id))
+            {
                 draft.intent = None;
             }
             if !model.early.is_empty() {
@@ -91,24 +89,24 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
             let beside = neighbour(model);
             close(model);
             drop_ended(model);
-            model.selected = beside
-                .filter(|id| model.order.contains(id))
-                .or(model.selected);
+            model.inbox.selected = beside
+                .filter(|id| model.inbox.order.contains(id))
+                .or(model.inbox.selected);
             Vec::new()
         }
     }
 }
 
 /// The selection if it still waits; else what comes after it, or before.
-fn neighbour(model: &Model) -> Option<ApprovalId> {
-    let selected = model.selected?;
-    if model.state.pending(selected).is_some() {
+fn neighbour(model: &Model) -> Option<ItemId> {
+    let selected = model.inbox.selected?;
+    if model.waits(selected) {
         return Some(selected);
     }
-    let at = model.order.iter().position(|id| *id == selected)?;
-    let after = model.order.get(at + 1);
+    let at = model.inbox.order.iter().position(|id| *id == selected)?;
+    let after = model.inbox.order.get(at + 1);
     after
-        .or_else(|| model.order.get(at.checked_sub(1)?))
+        .or_else(|| model.inbox.order.get(at.checked_sub(1)?))
         .copied()
 }
 
@@ -116,18 +114,17 @@ pub(super) fn dismiss(model: &mut Model) -> Vec<Effect> {
     if model.front.take().is_some() {
         return Vec::new();
     }
-    let ended = model
-        .open
-        .is_some_and(|open| model.state.pending(open.id).is_none());
+    let ended = model.open.is_some_and(|open| !model.waits(open.id));
     if !ended {
         return Vec::new();
     }
     let beside = neighbour(model);
     close(model);
     drop_ended(model);
-    model.selected = beside
-        .filter(|id| model.order.contains(id))
-        .or(model.order.first().copied());
+    model.inbox.selected =
+        beside
+            .filter(|id| model.inbox.order.contains(id))
+            .or(model.inbox.order.first().copied());
     follow(model)
 }
 
@@ -147,18 +144,14 @@ fn clamp(from: usize, by: isize, last: usize) -> usize {
 }
 
 fn select(model: &mut Model, by: isize) -> Vec<Effect> {
-    let selected = model.selected;
-    let at = model.order.iter().position(|id| Some(*id) == selected);
-    let last = model.order.len().saturating_sub(1);
-    let to = at.map_or(0, |at| clamp(at, by, last));
-    let Some(id) = model.order.get(to).copied() else {
+    let Some(id) = model.inbox.beside(by) else {
         return Vec::new();
     };
-    if selected == Some(id) {
+    if model.inbox.selected == Some(id) {
         // Nowhere to go; but what has ended is left behind.
         return dismiss(model);
     }
-    model.selected = Some(id);
+    model.inbox.selected = Some(id);
     if model.is_wide() {
         return open(model, id);
     }

@@ -86,10 +86,7 @@ fn ring(model: &mut Model, at: Moment) -> Option<Effect> {
 /// After the mirror changed. The card stays where it is, whatever the list does.
 pub(super) fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
     model.clock = Some((server_now, at));
-    if model
-        .open
-        .is_some_and(|open| model.state.settled(open.id).is_some())
-    {
+    if model.open.is_some_and(|open| !model.waits(open.id)) {
         model.unsay(&[
             notice::LOADING,
             notice::SETTLING,
@@ -99,7 +96,7 @@ pub(super) fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Ve
         ]);
     }
     decide::settle_own(model);
-    let gone = model.open.filter(|open| model.stands(open.id).is_none());
+    let gone = model.open.filter(|open| !model.knows(open.id));
     if gone.is_some() {
         if model.hand.context().takes_text() {
             model.deaf = Some(at + DEAF);
@@ -116,11 +113,9 @@ pub(super) fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Ve
     model.cards.retain(|id, _| state.approval(*id).is_some());
     model.changed();
     let mut effects = follow(model);
-    if let Some(open) = model
-        .open
-        .filter(|open| !model.cards.contains_key(&open.id))
-    {
-        effects.extend(fetch(model, open.id));
+    let open = model.open_approval();
+    if let Some(id) = open.filter(|id| !model.cards.contains_key(id)) {
+        effects.extend(fetch(model, id));
     }
     effects.extend(title(model));
     effects

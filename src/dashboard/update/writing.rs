@@ -14,7 +14,10 @@ use super::moving::open_selected;
 
 /// In a list alone the card is not on the screen: the first press shows it.
 pub(super) fn decide_here(model: &mut Model, at: Moment, intent: Intent) -> Vec<Effect> {
-    if model.hand == Hand::List && !model.is_wide() && model.is_online() && model.selected.is_some()
+    if model.hand == Hand::List
+        && !model.is_wide()
+        && model.is_online()
+        && model.inbox.selected.is_some()
     {
         let effects = open_selected(model);
         model.say(notice::READ_FIRST);
@@ -43,13 +46,13 @@ pub(super) fn edit_note(model: &mut Model, at: Moment) -> Vec<Effect> {
 
 /// Opens the card if need be. None: nothing can be written for it, and the letters that follow mean nothing else.
 fn to_edit(model: &mut Model, at: Moment) -> (Option<ApprovalId>, Vec<Effect>) {
-    let effects = match model.selected {
+    let effects = match model.inbox.selected {
         Some(_) if model.open.is_none() => open_selected(model),
         Some(_) | None => Vec::new(),
     };
     let stands = model
-        .open
-        .and_then(|open| Some((open.id, model.stands(open.id)?)));
+        .open_approval()
+        .and_then(|id| Some((id, model.stands(id)?)));
     let why = match stands {
         Some((id, Stands::Waits(_))) => return (Some(id), effects),
         Some((_, Stands::Ended(settled))) => format!("already {}", words::ended(settled)),
@@ -114,7 +117,9 @@ fn field_takes(model: &mut Model, key: Key) -> bool {
 fn with_field(model: &mut Model, then: impl FnOnce(&mut Draft, usize) -> bool) -> bool {
     match (
         model.hand,
-        model.open.and_then(|open| model.drafts.get_mut(&open.id)),
+        model
+            .open_approval()
+            .and_then(|id| model.drafts.get_mut(&id)),
     ) {
         (Hand::Field(field), Some(draft)) => then(draft, field),
         _ => false,
@@ -123,8 +128,8 @@ fn with_field(model: &mut Model, then: impl FnOnce(&mut Draft, usize) -> bool) -
 
 pub(super) fn step_field(model: &mut Model, by: isize) {
     let fields = model
-        .open
-        .and_then(|open| model.drafts.get(&open.id))
+        .open_approval()
+        .and_then(|id| model.drafts.get(&id))
         .map_or(0, |d| d.fields.len());
     if let Hand::Field(field) = &mut model.hand
         && fields > 0
@@ -135,14 +140,14 @@ pub(super) fn step_field(model: &mut Model, by: isize) {
 
 /// Done with the text. Where a decision waits for the form, it goes on now.
 pub(super) fn submit(model: &mut Model, at: Moment) -> Vec<Effect> {
-    let Some(open) = model.open else {
+    let Some(id) = model.open_approval() else {
         return Vec::new();
     };
-    let intent = model.drafts.get(&open.id).and_then(|draft| draft.intent);
+    let intent = model.drafts.get(&id).and_then(|draft| draft.intent);
     match (model.hand, intent) {
         (Hand::Field(_), Some(intent)) => decide::decide(model, at, intent),
         (Hand::Field(_), None) => {
-            leave_form(model, open.id);
+            leave_form(model, id);
             Vec::new()
         }
         (Hand::List | Hand::Card | Hand::Note, _) => {
