@@ -27,7 +27,9 @@ use registry::{
 use tokio::sync::Barrier;
 use tonic::Code;
 
-use crate::house::{Agent, House, Person, decision, file, open, question, waiting, word};
+use crate::house::{
+    Agent, House, Person, Standing, decision, file, open, question, waiting, word,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -355,7 +357,7 @@ impl Careful {
     }
 }
 
-fn asking(call: &str, args: &str) -> Filing {
+pub(crate) fn asking(call: &str, args: &str) -> Filing {
     Filing {
         key: Some(Key::parse(&format!("careful/{call}/{}", args.len())).unwrap()),
         target: call.into(),
@@ -481,26 +483,8 @@ async fn a_tool_runs_on_a_yes_to_that_very_call_only() {
 /// The same of a deadline, on a clock of our own: nothing runs on a yes that came too late.
 #[tokio::test]
 async fn a_tool_does_not_run_on_a_yes_that_came_too_late() {
-    use pilothouse::serve::{
-        Listeners, Server, clock::Clock, identity::Identity, owner::Owner, stop::Stop,
-    };
-    use registry::{Timestamp, log::Memory};
-    let clock = Clock::standing(Timestamp::from_ms(1_000_000));
-    let log = Box::new(Memory::new("late"));
-    let owner = Owner::start(log, clock.clone(), None, Box::new(|why| panic!("{why}"))).unwrap();
-    let stop = Stop::default();
-    let (to, pipe) = tokio::sync::mpsc::channel(4);
-    let server = Server::new(owner, Identity::of_the_socket(), stop.clone());
-    let listeners = Listeners {
-        pipe: Some(pipe),
-        ..Listeners::default()
-    };
-    let serving = tokio::spawn(server.run(listeners));
-    let client = Client::over(move || {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        to.try_send(theirs).map_err(std::io::Error::other)?;
-        Ok(ours)
-    });
+    let standing = Standing::start();
+    let client = &standing.client;
     let run = Opening {
         agent: "careful".into(),
         invocation: "r1".into(),
@@ -513,14 +497,13 @@ async fn a_tool_does_not_run_on_a_yes_that_came_too_late() {
         ran: vec![],
     };
     let id = agent.ask("late", "{}").await.unwrap();
-    clock.set(Timestamp::from_ms(1_000_000 + 60_001));
-    let late = answer(&client, id, Wish::Approve).await.unwrap_err();
+    standing.pass(Duration::from_millis(60_001));
+    let late = answer(client, id, Wish::Approve).await.unwrap_err();
     assert!(late.to_string().contains("expired at"), "{late}");
     assert_eq!(
         agent.carry_out(id, "late", PATIENCE).await,
         "skipped: expired"
     );
     assert!(agent.ran.is_empty());
-    stop.stop();
-    serving.await.unwrap().unwrap();
+    standing.stop().await;
 }
