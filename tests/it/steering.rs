@@ -9,15 +9,15 @@ use std::{
 
 use pilothouse::{
     connect::{CallError, Client, Server as Place},
-    wire::pilothouse::{DriftReport, Opening},
+    wire::pilothouse::{Awaited, DriftReport, Opening},
 };
 use registry::{
-    ApprovalId, Control, RunId, Untrusted,
-    approval::Filing,
+    ApprovalId, Control, RunId, Settled, Untrusted,
+    approval::{Filing, Outcome, Why},
     command::{AckResult, Ending},
     control::Verb,
     drift::Level,
-    names::DriftId,
+    names::{DriftId, Key, WaitId},
     run::{End, Plan, TaskState},
 };
 use serde_json::{Value, json};
@@ -129,7 +129,7 @@ impl Agent {
         reported.await.unwrap();
     }
 
-    async fn ends(&self, end: End) {
+    pub(crate) async fn ends(&self, end: End) {
         let ended = self
             .client
             .end_run(self.run, Ending::Over(end), &"".into())
@@ -137,12 +137,22 @@ impl Agent {
         ended.unwrap();
     }
 
-    async fn asks(&self, target: &str) -> ApprovalId {
+    pub(crate) async fn asks(&self, target: &str) -> ApprovalId {
         let filing = Filing {
-            deadline: None,
+            key: Some(Key::parse(&format!("{}/{target}", self.run)).unwrap()),
+            deadline: Some(Duration::from_secs(3600)),
             ..crate::answers::asking(target, "{}")
         };
         self.client.file(self.run, &filing).await.unwrap().id
+    }
+}
+
+/// The answer to a question, waited for.
+pub(crate) async fn answer(client: Client, id: ApprovalId) -> Settled {
+    let wait = WaitId::parse("w1").unwrap();
+    match client.await_(id, &wait, PATIENCE).await.unwrap() {
+        Awaited::Settled(settled) => *settled,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -171,21 +181,21 @@ impl Orders {
 }
 
 /// A verb, done.
-fn done(server: &Server, args: &[&str]) -> Ran {
+pub(crate) fn done(server: &Server, args: &[&str]) -> Ran {
     let ran = server.run(args);
     assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
     ran
 }
 
 /// A verb, refused; what it says.
-fn refused(server: &Server, args: &[&str]) -> String {
+pub(crate) fn refused(server: &Server, args: &[&str]) -> String {
     let ran = server.run(args);
     assert_eq!(ran.code, 4, "{args:?}: {ran:?}");
     assert!(ran.out.is_empty(), "{args:?}: {ran:?}");
     ran.err
 }
 
-fn spawn(server: &Server, args: &[&str]) -> Child {
+pub(crate) fn spawn(server: &Server, args: &[&str]) -> Child {
     let mut command = server.command(args);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
@@ -604,6 +614,98 @@ async fn a_direction_loses_its_control_characters_and_that_is_said() {
     assert!(why.contains("8193") && why.contains("8192"), "{why}");
     done(&server, &["steer", "r1", "--note", &most]);
     assert_eq!(orders.next().await.note.raw(), most);
+}
+
+// === Calling off ===
+
+/// Case A21: a cancel wins over what holds the run, takes back what it asks, and is done when the run has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_of_a_run_that_stands_still_is_followed_to_its_end() {
+    let server = Server::start();
+    for (name, listens) in [("r1", true), ("r2", false)] {
+        let agent = Agent::start(&server, name).await;
+        let mut orders = None;
+        if listens {
+            orders = Some(agent.listens().await);
+        }
+        let held = agent.gets_stuck().await;
+        if let Some(orders) = &mut orders {
+            let pause = orders.next().await;
+            agent.takes(&pause).await;
+        }
+        let question = agent.asks("call").await;
+        let waiting = tokio::spawn(answer(agent.client.clone(), question));
+        let digest = server.show(&question.to_string())["digest"].clone();
+
+        done(&server, &["cancel", &held, "--note", "enough"]);
+        let told = waiting.await.unwrap();
+        let called_off = |settled: &Settled| match &settled.outcome {
+            Outcome::Withdrawn(Why::Cancelled { by }) => by.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(called_off(&told), me(), "neither a no nor a timeout");
+        assert!(server.open().is_empty());
+        for verb in [&["resume", &held][..], &["steer", &held, "--note", "left"]] {
+            let late = refused(&server, verb);
+            assert!(late.contains("already cancelled by"), "{late}");
+        }
+        for verb in [&["steer", name, "--note", "left"][..], &["pause", name]] {
+            let late = refused(&server, verb);
+            assert!(late.contains("has not ended yet"), "{late}");
+        }
+        refused(&server, &["resume", name]);
+        let (id, digest) = (question.to_string(), digest.as_str().unwrap());
+        let late = refused(&server, &["approve", &id, "--digest", digest]);
+        assert!(late.contains("already withdrawn"), "{late}");
+
+        // Requested, and not done.
+        let delivery = || server.show(&held)["delivery"].as_str().unwrap().to_owned();
+        assert_eq!(delivery(), if listens { "sent" } else { "not sent" });
+        assert!(
+            !server.show(name)["state"]
+                .as_str()
+                .unwrap()
+                .starts_with("cancel")
+        );
+        let again = Agent::start(&server, name).await;
+        assert_eq!(again.run, agent.run);
+        let told = answer(again.client.clone(), question).await;
+        assert_eq!(
+            called_off(&told),
+            me(),
+            "whoever comes back is told the same"
+        );
+        let mut orders = match orders {
+            Some(orders) => orders,
+            None => {
+                let mut orders = agent.listens().await;
+                assert_eq!(orders.next().await.verb, Verb::Pause);
+                orders
+            }
+        };
+        let cancel = orders.next().await;
+        assert_eq!(cancel.verb, Verb::Cancel);
+        assert_eq!(delivery(), "sent");
+        agent.takes(&cancel).await;
+        assert_eq!(delivery(), "acked");
+        agent.ends(End::Cancelled).await;
+        assert_eq!(delivery(), "confirmed");
+        let shown = server.show(name);
+        assert_eq!(shown["state"], "cancelled");
+        let record = shown["record"].as_array().unwrap();
+        let at = |what: &str, verb: &str| {
+            let this = |event: &Value| {
+                event["what"] == what && (verb.is_empty() || event["control"]["verb"] == verb)
+            };
+            record.iter().position(this).unwrap()
+        };
+        let order = [
+            at("pause_moved", ""),
+            at("control_issued", "cancel"),
+            at("run_ended", ""),
+        ];
+        assert!(order.is_sorted(), "{order:?}");
+    }
 }
 
 // === Nothing is lost ===
