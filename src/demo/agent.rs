@@ -39,6 +39,7 @@ pub(super) struct Actor {
     /// How often the scene was played before.
     lap: u64,
     first_story: u64,
+    first_run: u64,
     pub(super) dice: Dice,
     /// Told when the first questions stand.
     entered: Arc<Notify>,
@@ -53,10 +54,12 @@ impl Actor {
         entered: Arc<Notify>,
     ) -> Self {
         let scene = scene as u64;
+        let mut first = Dice::of([seed, scene, u64::MAX]);
         Self {
             client,
             lap,
-            first_story: Dice::of([seed, scene, 0]).between(0, 59),
+            first_story: first.between(0, 59),
+            first_run: first.between(0x1000, 0xffff),
             dice: Dice::of([seed, scene, lap]),
             entered,
         }
@@ -82,7 +85,7 @@ impl Actor {
         let opening = Opening {
             agent: agent.into(),
             session: "demo".into(),
-            invocation: format!("run-{}", self.lap + 1).into(),
+            invocation: format!("{:04x}", self.first_run.wrapping_add(self.lap) % 0x1_0000).into(),
             user,
             ..Opening::default()
         };

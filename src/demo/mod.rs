@@ -21,18 +21,18 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A place on the stage: its scenes are played one after the other, again and again, each time by a new run.
 struct Seat {
     scenes: &'static [Scene],
-    /// How long ago its first question was asked, where the clock stands still.
+    /// How long ago its first question was asked, where the clock stands still: ages that read the same for a while.
     ago: Duration,
 }
 
 /// What is played side by side: one question each at first, so that the first screen can be read.
 const SEATS: [Seat; 6] = [
-    Seat::of(&[Tool, Asks], 12 * 60),
-    Seat::of(&[Form], 9 * 60),
-    Seat::of(&[Task, Reword], 4 * 60),
-    Seat::of(&[Away], 2 * 60),
-    Seat::of(&[Timeout], 15),
-    Seat::of(&[Deadline], 5),
+    Seat::of(&[Tool, Asks], 12 * 60 + 5),
+    Seat::of(&[Form], 9 * 60 + 5),
+    Seat::of(&[Task, Reword], 4 * 60 + 5),
+    Seat::of(&[Away], 2 * 60 + 5),
+    Seat::of(&[Timeout], 70),
+    Seat::of(&[Deadline], 65),
 ];
 
 impl Seat {

@@ -11,7 +11,7 @@ use crate::demo::agent::{Actor, Played, note, tool, words};
 
 const HERE: Duration = Duration::from_secs(15);
 /// Longer than the server's lease of 15 s.
-const GONE: Duration = Duration::from_secs(60);
+const GONE: Duration = Duration::from_secs(45);
 
 const PATHS: [&str; 3] = [
     "/var/cache/builds",

@@ -1,4 +1,4 @@
-//! A question that ends by itself: a fare that is held for a minute, then one that is held longer.
+//! A question that ends by itself: a fare that is held for some minutes, then one that is held longer.
 
 use std::time::Duration;
 
@@ -19,39 +19,37 @@ const TRIPS: [(&str, &str, u32, u32); 3] = [
 pub(super) async fn play(actor: &mut Actor) -> Played {
     let (from, to, fare, later) = actor.story(TRIPS);
     let flight = actor.dice.between(400, 899);
-    // Who has just come sees one end; who stays has time.
-    let held = match actor.plays_first() {
-        true => Duration::from_secs(60),
-        false => Duration::from_secs(60 * actor.dice.between(3, 8)),
+    // Who has just come sees one end soon; who stays has time.
+    let minutes = if actor.plays_first() {
+        3
+    } else {
+        actor.dice.between(4, 9)
     };
     let mut run = actor.open("travel-desk").await?;
-    let offers = [(fare, held), (later, Duration::from_secs(5 * 60))];
-    for (n, (fare, held)) in (1..).zip(offers) {
+    let offers = [(fare, minutes), (later, minutes + 2)];
+    for (n, (fare, minutes)) in (1..).zip(offers) {
+        let flight = format!(r#""flight": "SK {flight}", "from": "{from}", "to": "{to}""#);
         let book = tool(
             "book_flight",
-            format!(
-                r#"{{"flight": "SK {flight}", "from": "{from}", "to": "{to}", "fare": {fare}, "currency": "EUR"}}"#
-            ),
+            format!(r#"{{{flight}, "fare": {fare}, "currency": "EUR"}}"#),
             ("", &format!("offer-{n}")),
             &format!("Book {from}–{to}, {fare} EUR?"),
             words(
                 &format!(
-                    "The airline holds this fare for {} minutes, and then it is gone. Book?",
-                    held.as_secs() / 60
+                    "The airline holds this fare for {minutes} minutes; then it is gone. Book?"
                 ),
                 "I book; a ticket cannot be given back.",
                 "I let it go, and take the train.",
             ),
         );
         let book = Filing {
-            deadline: Some(held),
+            deadline: Some(Duration::from_secs(60 * minutes)),
             ..book
         };
         let (asked, outcome) = run.asks_and_waits(book).await?;
         match outcome {
             Outcome::Granted(_) => {
-                run.did(&asked, &format!("booked SK {flight} for {fare} EUR"))
-                    .await?;
+                run.did(&asked, &format!("booked for {fare} EUR")).await?;
                 return run.ends(End::Completed, "booked").await;
             }
             Outcome::Rejected(decision) => {
@@ -66,9 +64,8 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
                 run.says(&gone).await?;
             }
             Outcome::Withdrawn(_) => {
-                return run
-                    .ends(End::Cancelled, "the question was taken away")
-                    .await;
+                let why = "the question was taken away";
+                return run.ends(End::Cancelled, why).await;
             }
         }
     }

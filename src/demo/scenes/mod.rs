@@ -65,7 +65,7 @@ impl Scene {
                 "timeout",
                 "an agent that goes on without an answer, and takes a late one",
             ),
-            Deadline => ("deadline", "an offer that ends in a minute"),
+            Deadline => ("deadline", "an offer that ends by itself, in three minutes"),
             Away => (
                 "away",
                 "an agent that is gone for a while, and gets its answer when it is back",

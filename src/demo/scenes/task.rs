@@ -63,7 +63,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
 async fn everybody(mut run: Run, service: &str, so_far: &str) -> Played {
     let all = task(
         "t3",
-        &format!("{service}: to everybody?"),
+        &format!("{service}: to all?"),
         words(
             &format!("{so_far}, as before. May everybody have it?"),
             "t3 goes on, and the rollout is complete.",
