@@ -53,7 +53,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
         ("t2", "call-1"),
         &format!("Pay {payee}?"),
         words(
-            &format!("{payee}'s invoice is due today. Shall I pay {amount} EUR?"),
+            &format!("The invoice of {payee} is due today. Shall I pay {amount} EUR?"),
             "the bank gets exactly these bytes, the hidden ones too.",
             "nothing is paid; I ask for a clean invoice.",
         ),
