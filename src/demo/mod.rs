@@ -1,7 +1,6 @@
 //! The demo: simulated agents, ordinary clients of AgentService, that ask whoever sits at the dashboard.
 //!
-//! Invariant: what is asked follows from the seed and the answers alone, and an answer that does not come in time is one,
-//! too. So the same seed and the same answers give the same questions.
+//! Invariant: what is asked follows from the seed and the answers alone; an answer that does not come in time is one, too.
 
 mod agent;
 mod scenes;
@@ -50,9 +49,9 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Lets the agents in, one after the other: all of them, or the one of a scene. Their first questions stand when this
-    /// returns, in the same order each time. Before each it is said how long ago that is to have been: a clock that stands
-    /// still can be set.
+    /// Lets the agents in, one after the other: all of them, or the one of a scene. Their first questions stand when
+    /// this returns, in the same order each time. `before` each it is said how long ago that is to have been, so that
+    /// a clock that stands still can be set.
     pub async fn begin(
         client: &Client,
         seed: u64,

@@ -85,9 +85,13 @@ async fn ask_anew(mut run: Run, before: &Asked, subject: &str, museum: &str) -> 
         "t3",
         &format!("Write to {museum} (reworded)?"),
         Detail {
-            body: "This takes the place of my earlier question on the same task: that one can no longer be answered.".into(),
+            body: "This takes the place of my earlier question on the same task; that one is withdrawn."
+                .into(),
             ..words(
-                &format!("Without the archive, {museum} is all there is on {subject}. May I write to them, and pay for copies up to 10 EUR?"),
+                &format!(
+                    "Without the archive, {museum} is all there is on {subject}. \
+                     May I write to them, and pay for copies up to 10 EUR?"
+                ),
                 "a letter goes out, with that limit.",
                 "I write without them, and say so.",
             )

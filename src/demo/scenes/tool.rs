@@ -86,7 +86,7 @@ async fn tidy_up(mut run: Run, drafts: u64) -> Played {
         ("t3", "call-2"),
         &format!("Delete {drafts} drafts?"),
         Detail {
-            body: "This tool says of itself that it is of high risk: approving asks you once more, with the cursor on «no».".into(),
+            body: "This tool calls itself one of high risk: approving asks you once more, with the cursor on «no».".into(),
             ..words(
                 &format!("{drafts} drafts have not been touched for a year. Delete them?"),
                 "they are gone, and there is no copy.",
