@@ -3,6 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use registry::Timestamp;
+
+use crate::demo::Scene;
 
 /// Decide what AI agents may do.
 #[derive(Debug, Parser)]
@@ -18,7 +21,7 @@ const LONG: &str = "Decide what AI agents may do.\n\n\
     Without a command: opens the dashboard on the server that answers, or keeps the registry itself.";
 
 const EXITS: &str = "Exit codes: 0 done · 4 refused · 5 no server · 64 usage, or not a terminal · 70 our own fault · \
-    128+n killed by signal n. wait: 0 approved · 1 rejected · 2 expired or withdrawn · 3 not yet.";
+    128+n killed by signal n. wait: 0 approved, resumed or steered · 1 rejected or cancelled · 2 ended otherwise · 3 not yet.";
 
 /// Where the server is, and who is calling.
 #[derive(Args, Clone, Debug, Default)]
@@ -52,6 +55,8 @@ pub(crate) struct Place {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Look around: the dashboard, and simulated agents that ask; keeps nothing
+    Demo(Demo),
     /// Keep the registry, and answer agents and people
     Serve(Serve),
     /// Open the dashboard on a server that answers already
@@ -73,7 +78,7 @@ pub(crate) enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// One approval or run, whole
+    /// One approval, escalation or run, whole
     Show {
         /// Its id
         id: String,
@@ -85,7 +90,7 @@ pub(crate) enum Verb {
     File(Box<File>),
     /// Wait for the answer
     Wait {
-        /// The id that `file` printed
+        /// The id that `file` printed, or that of an escalation
         id: String,
         /// How long, as 90s, 10m, 1h [default: for ever]
         #[arg(long, value_parser = span, value_name = "SPAN")]
@@ -95,6 +100,51 @@ pub(crate) enum Verb {
     Approve(Answer),
     /// Say no
     Reject(Answer),
+    /// Let a run that stands still go on as before
+    Resume {
+        /// The escalation, or the run
+        id: String,
+        /// Why, for the record
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Give a run a new direction; its plan is revised, and it goes on with it
+    Steer {
+        /// The escalation, or the run
+        id: String,
+        /// The direction: 1 to 8192 bytes
+        #[arg(long)]
+        note: String,
+    },
+    /// Stop a run for good; what it asks is taken back
+    Cancel {
+        /// The escalation, or the run
+        id: String,
+        /// Why, for the record
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Have a run stand still before its next task
+    Pause {
+        /// The run: our id, or the agent's own
+        run: String,
+        /// Why, for the record
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Have a run do a task, and all that follow it, once more
+    Rewind {
+        /// The run: our id, or the agent's own
+        run: String,
+        /// The agent's id of the task
+        #[arg(long, value_name = "ID")]
+        task: String,
+    },
+    /// Ask a run where it is, and wait a moment for its answer
+    Status {
+        /// The run: our id, or the agent's own
+        run: String,
+    },
     /// Move a deadline
     Extend {
         /// The id
@@ -125,6 +175,19 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "default")]
         tenant: String,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Demo {
+    /// Other content: the same seed and the same answers give the same questions
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Only this scene, by name or number; `help` lists them
+    #[arg(long, value_name = "SCENE")]
+    pub(crate) scene: Option<Scene>,
+    /// The server's clock stands still at this moment, as 2026-11-30T14:04:22Z
+    #[arg(long, value_parser = moment, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
 }
 
 #[derive(Args, Debug)]
@@ -250,6 +313,13 @@ fn span(text: &str) -> Result<Duration, String> {
     let days = jiff::SpanRelativeTo::days_are_24_hours();
     let length = span.to_duration(days).map_err(fault)?;
     Duration::try_from(length).map_err(|_| format!("'{text}' lies in the past"))
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    let moment: jiff::Timestamp = text
+        .parse()
+        .map_err(|_| format!("'{text}' is no moment; write 2026-11-30T14:04:22Z"))?;
+    Ok(Timestamp::from_ms(moment.as_millisecond()))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{
     args::{self, AsksWord, Place},
     exit::{self, Stopped},
-    print, verbs,
+    print, steering, verbs,
 };
 use crate::{
     connect::CallError,
@@ -180,7 +180,7 @@ pub(crate) async fn wait(
     id: &str,
     timeout: Option<Duration>,
 ) -> Result<u8, Stopped> {
-    let id = id.parse()?;
+    let (id, escalation) = (id.parse()?, id.parse()?);
     let client = verbs::client(place)?;
     let began = Instant::now();
     let mut was_there = false;
@@ -192,6 +192,10 @@ pub(crate) async fn wait(
             Ok(Awaited::Pending { .. } | Awaited::TimedOut(_)) => was_there = true,
             // A server that was there comes back: the question is kept.
             Err(CallError::NoServer(_)) if was_there => tokio::time::sleep(AWAY_PAUSE).await,
+            Err(CallError::Refused(told)) if told.word == "not_found" => {
+                let until = timeout.map(|timeout| began + timeout);
+                return steering::wait(&client, escalation, until).await;
+            }
             Err(error) => return Err(error.into()),
         }
         if timeout.is_some_and(|timeout| began.elapsed() >= timeout) {

@@ -2,16 +2,20 @@
 
 mod args;
 mod dashboard;
+mod demo;
 mod exit;
 mod filing;
+mod held;
 mod host;
 mod place;
 mod print;
+mod steering;
 mod verbs;
 
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser as _;
+use registry::control::Verb as Control;
 
 /// What our own faults end with.
 pub use exit::FAULT;
@@ -56,6 +60,7 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
     match cli.verb {
         None => dashboard::local(&place).await,
         Some(Verb::Attach) => dashboard::attach(&place).await,
+        Some(Verb::Demo(wanted)) => demo::demo(&place, &wanted).await,
         Some(Verb::Serve(serve)) => verbs::serve(&place, &serve).await,
         Some(Verb::List(list)) => verbs::list(&place, list).await,
         Some(Verb::History { json, limit }) => verbs::history(&place, json, limit).await,
@@ -65,6 +70,23 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
         Some(Verb::Wait { id, timeout }) => filing::wait(&place, &id, timeout).await,
         Some(Verb::Approve(answer)) => verbs::decide(&place, answer, verbs::APPROVE).await,
         Some(Verb::Reject(answer)) => verbs::decide(&place, answer, verbs::REJECT).await,
+        Some(Verb::Resume { id, note }) => {
+            steering::direct(&place, &id, Control::Resume, note).await
+        }
+        Some(Verb::Steer { id, note }) => steering::direct(&place, &id, Control::Steer, note).await,
+        Some(Verb::Cancel { id, note }) => {
+            steering::direct(&place, &id, Control::Cancel, note).await
+        }
+        Some(Verb::Pause { run, note }) => {
+            steering::direct(&place, &run, Control::Pause, note).await
+        }
+        Some(Verb::Rewind { run, task }) => {
+            let rewind = Control::Rewind { task: task.into() };
+            steering::direct(&place, &run, rewind, String::new()).await
+        }
+        Some(Verb::Status { run }) => {
+            steering::direct(&place, &run, Control::StatusQuery, String::new()).await
+        }
         Some(Verb::Extend { id, by }) => verbs::extend(&place, &id, by).await,
         Some(Verb::Dismiss { id, note }) => verbs::dismiss(&place, &id, note).await,
         Some(Verb::Whoami) => verbs::whoami(&place).await,

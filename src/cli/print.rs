@@ -16,7 +16,10 @@ use registry::{
 };
 use serde_json::{Map, Value, json};
 
-use super::exit::Stopped;
+use super::{
+    exit::Stopped,
+    held::{control, drift},
+};
 use crate::dashboard::words::span;
 
 /// One line on standard output. A reader that has gone away ends the program without a word.
@@ -79,7 +82,7 @@ fn item(approval: &Approval, run: Option<&Run>) -> Map<String, Value> {
     }
 }
 
-fn time(at: Option<registry::Timestamp>) -> Value {
+pub(super) fn time(at: Option<registry::Timestamp>) -> Value {
     at.map_or(Value::Null, |at| json!(at.to_string()))
 }
 
@@ -260,6 +263,9 @@ pub(crate) fn run(run: &Run, record: &[Recorded]) -> Value {
         "tasks": tasks.collect::<Vec<_>>(),
         "plan": plan,
         "open": run.open.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "held_by": run.held_by.map(|id| id.to_string()),
+        "drifts": run.drifts.iter().map(drift).collect::<Vec<_>>(),
+        "controls": run.controls.iter().map(control).collect::<Vec<_>>(),
         "record": record.iter().map(event).collect::<Vec<_>>(),
     })
 }
@@ -352,11 +358,11 @@ fn words_of(why: &Why) -> &Untrusted {
         Why::Agent { reason } => reason,
         Why::AnsweredElsewhere { detail, .. } => detail,
         Why::Dismissed { note, .. } => note,
-        Why::RunEnded(_) | Why::Superseded { .. } => &NONE,
+        Why::RunEnded(_) | Why::Superseded { .. } | Why::Cancelled { .. } => &NONE,
     }
 }
 
-fn quoted(text: &Untrusted) -> String {
+pub(super) fn quoted(text: &Untrusted) -> String {
     if text.is_empty() {
         String::new()
     } else {

@@ -9,6 +9,7 @@ use registry::{
     approval::{Seen, Verdict},
     command::Decide,
     digest::Sha256,
+    escalation::Ended,
     form::{Form, RawAnswers},
     names::DecisionId,
 };
@@ -16,14 +17,14 @@ use registry::{
 use super::{
     args::{self, Answer, Place, RoleWord},
     exit::{self, Stopped},
+    held,
     host::{Doors, Host},
     print,
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
-    serve::identity::go_together,
-    serve::{home::Home, owner::randomness},
-    wire::pilothouse::{Asked, Got, ListWish},
+    serve::{clock::Clock, home::Home, identity::go_together, owner::randomness},
+    wire::pilothouse::{Asked, Got, ListWish, Open},
 };
 
 /// The largest page that a server gives.
@@ -52,7 +53,7 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
     tokio::pin!(asked_to_end);
     let home = Home::take(&dir).map_err(Stopped::fault)?;
     let doors = Doors::of(serve, place.socket()?).await?;
-    let mut host = Host::start(home, doors, Box::new(fatal))?;
+    let mut host = Host::start(home, doors, Clock::System, Box::new(fatal))?;
     let at = host.addresses();
     tracing::info!(data = %dir.display(), "serving on {at}");
     tokio::select! {
@@ -122,10 +123,13 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
         print::aside("pilothouse: nothing waits");
     }
     for item in items {
-        if list.json {
-            print::object(&print::open_item(&item.pending, &item.run))?;
-        } else {
-            print::line(print::open_line(&item.pending, now))?;
+        match (&item.open, list.json) {
+            (Open::Pending(pending), true) => print::object(&print::open_item(pending, &item.run))?,
+            (Open::Pending(pending), false) => print::line(print::open_line(pending, now))?,
+            (Open::Escalation(held), true) => print::object(&held::held_item(held, &item.run))?,
+            (Open::Escalation(held), false) => {
+                print::line(held::held_line(held, &item.run, now))?;
+            }
         }
     }
     Ok(exit::DONE)
@@ -137,11 +141,16 @@ pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u
     while left > 0 {
         let (page, next) = client.history(left.min(PAGE), before).await?;
         left = left.saturating_sub(page.len());
-        for settled in page {
-            if json {
-                print::object(&print::ended_item(&settled, None))?;
-            } else {
-                print::line(print::ended_line(&settled))?;
+        for ended in page {
+            match (&ended, json) {
+                (Ended::Approval(settled), true) => {
+                    print::object(&print::ended_item(settled, None))?;
+                }
+                (Ended::Approval(settled), false) => print::line(print::ended_line(settled))?,
+                (Ended::Escalation(closed), true) => {
+                    print::object(&held::closed_item(closed, None))?;
+                }
+                (Ended::Escalation(closed), false) => print::line(held::closed_line(closed))?,
             }
         }
         before = next;
@@ -161,6 +170,14 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
     while let Some(news) = feed.next().await {
         match news {
             Feed::Snapshot { state, server_now } => {
+                for held in state.all_escalations() {
+                    let run = state.run(held.run);
+                    match (json, run) {
+                        (true, Some(run)) => print::object(&held::held_item(held, run))?,
+                        (false, Some(run)) => print::line(held::held_line(held, run, server_now))?,
+                        (_, None) => {}
+                    }
+                }
                 for pending in state.all_pending() {
                     let run = state.run(pending.approval.run);
                     match (json, run) {
@@ -176,7 +193,7 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
                         print::object(&value)?;
                     } else {
                         let what = value["what"].as_str().unwrap_or_default().to_owned();
-                        let about = recorded.event.approval().map(|id| id.to_string());
+                        let about = recorded.event.item().map(|id| id.to_string());
                         let about = about.or(recorded.event.run().map(|run| run.to_string()));
                         let about = about.unwrap_or_default();
                         print::line(format!("{}  {what:<20} {about}", recorded.at))?;
@@ -199,13 +216,17 @@ pub(crate) async fn show(place: &Place, id: &str, json: bool) -> Result<u8, Stop
     let client = client(place)?;
     if let Ok(approval) = id.parse::<ApprovalId>() {
         match client.get(approval).await {
-            Ok(got) => return show_approval(&got, json),
+            Ok(got) => return show_item(&got, json),
             Err(CallError::Refused(told)) if told.word == "not_found" => {}
             Err(error) => return Err(error.into()),
         }
     }
     let (run, record) = match whole_run(&client, &id.into()).await {
-        Err(Unshown::NotThere) => return Err(Stopped::refused("there is no such approval or run")),
+        Err(Unshown::NotThere) => {
+            return Err(Stopped::refused(
+                "there is no such approval, escalation or run",
+            ));
+        }
         Err(Unshown::Stopped(stopped)) => return Err(stopped),
         Ok(whole) => whole,
     };
@@ -247,26 +268,36 @@ async fn whole_run(client: &Client, named: &Untrusted) -> Result<(Run, Vec<Recor
     Ok((whole.run, record))
 }
 
-fn show_approval(got: &Got, json: bool) -> Result<u8, Stopped> {
-    let approval = asked_approval(&got.asked);
-    if !json {
-        print::line(print::card(approval, &got.detail))?;
-        if let Asked::Settled(settled) = &got.asked {
+fn show_item(got: &Got, json: bool) -> Result<u8, Stopped> {
+    let whole = |item, approval| print::with_detail(item, approval, &got.detail);
+    match (&got.asked, &got.run) {
+        (Asked::Pending(pending), Some(run)) if json => {
+            let item = print::with_waiting(print::open_item(pending, run), pending);
+            print::object(&whole(item, &pending.approval))?;
+        }
+        (Asked::Settled(settled), run) if json => {
+            let item = print::ended_item(settled, run.as_ref());
+            print::object(&whole(item, &settled.approval))?;
+        }
+        (Asked::Escalation(held), Some(run)) if json => {
+            print::object(&held::held_item(held, run))?;
+        }
+        (Asked::Closed(closed), run) if json => {
+            print::object(&held::closed_item(closed, run.as_ref()))?;
+        }
+        (Asked::Pending(pending), _) if !json => {
+            print::line(print::card(&pending.approval, &got.detail))?;
+        }
+        (Asked::Settled(settled), _) => {
+            print::line(print::card(&settled.approval, &got.detail))?;
             print::line(print::ended_line(settled))?;
         }
-        return Ok(exit::DONE);
-    }
-    let item = match &got.asked {
-        Asked::Pending(pending) => {
-            let item = match &got.run {
-                Some(run) => print::open_item(pending, run),
-                None => return Err(Stopped::fault("a question that waits, of no run")),
-            };
-            print::with_waiting(item, pending)
+        (Asked::Escalation(held), Some(run)) => print::line(held::held_card(held, run))?,
+        (Asked::Closed(closed), _) => print::line(held::closed_line(closed))?,
+        (Asked::Pending(_) | Asked::Escalation(_), _) => {
+            return Err(Stopped::fault("something that waits, of no run"));
         }
-        Asked::Settled(settled) => print::ended_item(settled, got.run.as_ref()),
-    };
-    print::object(&print::with_detail(item, approval, &got.detail))?;
+    }
     Ok(exit::DONE)
 }
 
@@ -319,7 +350,11 @@ async fn confirmed(
         )));
     }
     let got = client.get(id).await?;
-    let approval = asked_approval(&got.asked);
+    let Some(approval) = asked_approval(&got.asked) else {
+        return Err(Stopped::refused(
+            "this is a run that stands still: resume, steer or cancel it",
+        ));
+    };
     if !approval.matches(&got.detail) {
         return Err(Stopped::fault(
             "what the server sent does not match its own digest",
@@ -404,10 +439,11 @@ fn role_of(word: RoleWord) -> Role {
     }
 }
 
-fn asked_approval(asked: &Asked) -> &Approval {
+fn asked_approval(asked: &Asked) -> Option<&Approval> {
     match asked {
-        Asked::Pending(pending) => &pending.approval,
-        Asked::Settled(settled) => &settled.approval,
+        Asked::Pending(pending) => Some(&pending.approval),
+        Asked::Settled(settled) => Some(&settled.approval),
+        Asked::Escalation(_) | Asked::Closed(_) => None,
     }
 }
 

@@ -10,10 +10,12 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use registry::{
-    ApprovalId, RunId, Seq, Settled, Timestamp, Untrusted,
+    ApprovalId, Control, ItemId, RunId, Seq, Settled, Timestamp, Untrusted,
     approval::{AppliedResult, Filing},
-    command::{Decide, Ending},
-    names::WaitId,
+    command::{AckResult, Decide, Ending},
+    drift::Level,
+    escalation::Ended,
+    names::{ControlId, WaitId},
     run::{Plan, TaskState},
 };
 use tokio::{
@@ -21,6 +23,7 @@ use tokio::{
     net::UnixStream,
     time::{Instant, error::Elapsed, sleep, sleep_until, timeout},
 };
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{
     Code, Request, Response, Status,
     metadata::AsciiMetadataValue,
@@ -38,7 +41,8 @@ use crate::wire::{
         agent_service_client::AgentServiceClient, operator_service_client::OperatorServiceClient,
     },
     pilothouse::{
-        self as wire, Awaited, Filed, Garbled, Got, Item, ListWish, Me, Opening, RunRecord,
+        self as wire, Awaited, DriftReport, Filed, Garbled, Got, Item, ListWish, Me, Opening,
+        Order, RunRecord,
     },
     status::{Told, refused},
 };
@@ -231,12 +235,12 @@ impl Client {
         }
     }
 
-    /// One approval, whole.
+    /// One approval or escalation, whole.
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn get(&self, id: ApprovalId) -> Result<Got, CallError> {
-        let request = wire::ask_get(id);
+    pub async fn get(&self, id: impl Into<ItemId>) -> Result<Got, CallError> {
+        let request = wire::ask_get(id.into());
         self.person(request, Operator::get, wire::got_back).await
     }
 
@@ -258,7 +262,7 @@ impl Client {
         &self,
         limit: usize,
         before: Option<Seq>,
-    ) -> Result<(Vec<Settled>, Option<Seq>), CallError> {
+    ) -> Result<(Vec<Ended>, Option<Seq>), CallError> {
         let request = wire::ask_history(limit, before);
         self.person(request, Operator::history, wire::history_back)
             .await
@@ -271,6 +275,16 @@ impl Client {
     pub async fn decide(&self, decide: &Decide) -> Result<Settled, CallError> {
         let request = wire::ask_decide(decide);
         self.person(request, Operator::decide, wire::decided_as)
+            .await
+    }
+
+    /// Has a run do something. Sent again with the same id, so it is done once.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn control(&self, order: &Order) -> Result<Control, CallError> {
+        let request = wire::ask_control(order);
+        self.person(request, Operator::control, wire::controlled_as)
             .await
     }
 
@@ -441,6 +455,49 @@ impl Client {
     ) -> Result<(), CallError> {
         let request = wire::ask_report_applied(id, result, detail);
         self.work(request, Agent::report_applied, done).await
+    }
+
+    /// Something went wrong; gives how strongly it is answered. Sent again with the same id, so it counts once.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn report_drift(&self, run: RunId, drift: &DriftReport) -> Result<Level, CallError> {
+        let request = wire::ask_report_drift(run, drift);
+        self.work(request, Agent::report_drift, wire::drifted_as)
+            .await
+    }
+
+    /// What the run is told to do: what was not acked yet, then each as it is given. It ends with the run; after an
+    /// error it has to be opened again.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn controls(
+        &self,
+        run: RunId,
+    ) -> Result<impl Stream<Item = Result<Control, CallError>> + use<>, CallError> {
+        let mut to = self.agent();
+        let opened = timeout(CALL_TIMEOUT, to.controls(wire::ask_controls(run))).await;
+        let orders = self.heard(opened, CALL_TIMEOUT, Ok)?;
+        Ok(orders.map(|order| match order {
+            Ok(order) => wire::order_of(order).map_err(CallError::Garbled),
+            Err(status) => Err(CallError::of(&status)),
+        }))
+    }
+
+    /// The agent takes an order, or does not.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn ack_control(
+        &self,
+        run: RunId,
+        control: &ControlId,
+        result: AckResult,
+        detail: &Untrusted,
+    ) -> Result<(), CallError> {
+        let request = wire::ask_ack_control(run, control, result, detail);
+        self.work(request, Agent::ack_control, done).await
     }
 
     /// The agent of these runs is there; gives the server's clock.

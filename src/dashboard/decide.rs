@@ -236,7 +236,7 @@ fn refuse(model: &mut Model, submit: &Submit, refused: &Refused) {
         .get(&draft.fields[field].name)
         .cloned()
         .unwrap_or_default();
-    if model.open.is_some_and(|open| open.id == submit.id) && model.front.is_none() {
+    if model.open_approval() == Some(submit.id) && model.front.is_none() {
         model.hand = Hand::Field(field);
     }
     model.warn(model.to_complete(intent, &error));

@@ -15,6 +15,7 @@ pub mod draft;
 pub mod keymap;
 pub mod keys;
 pub mod lines;
+mod listing;
 pub mod model;
 pub mod msg;
 pub mod seen;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     time::Duration,
 };
 
@@ -17,6 +18,7 @@ use super::{
     draft::{Draft, Intent},
     keymap::{Context, Keymap},
     keys::Key,
+    listing::Listing,
     msg::{Drawn, Face, Link, Moment, Submit},
     seen::Ranges,
     theme::Theme,
@@ -76,13 +78,11 @@ pub struct Model {
     pub(super) clock: Option<(Timestamp, Moment)>,
     pub(super) state: State,
     pub(super) synced: bool,
-    /// What the list shows, in its order.
-    pub(super) order: Vec<ApprovalId>,
+    /// What needs a human.
+    pub(super) inbox: Listing<ItemId>,
     /// How many questions wait, and how many of them end soon.
     pub(super) waiting: usize,
     pub(super) urgent: usize,
-    pub(super) selected: Option<ApprovalId>,
-    pub(super) list_top: usize,
     pub(super) open: Option<Open>,
     pub(super) cards: BTreeMap<ApprovalId, Slot>,
     pub(super) drafts: BTreeMap<ApprovalId, Draft>,
@@ -108,10 +108,32 @@ pub struct Model {
     pub(super) title: String,
 }
 
+/// What can stand in the inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ItemId {
+    Approval(ApprovalId),
+}
+
+impl ItemId {
+    pub(super) fn approval(self) -> Option<ApprovalId> {
+        match self {
+            Self::Approval(id) => Some(id),
+        }
+    }
+}
+
+impl fmt::Display for ItemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Approval(id) => id.fmt(f),
+        }
+    }
+}
+
 /// The card under the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
-    pub(super) id: ApprovalId,
+    pub(super) id: ItemId,
     pub(super) top: usize,
     pub(super) raw: bool,
 }
@@ -203,11 +225,9 @@ impl Model {
             clock: None,
             state: State::default(),
             synced: false,
-            order: Vec::new(),
+            inbox: Listing::default(),
             waiting: 0,
             urgent: 0,
-            selected: None,
-            list_top: 0,
             open: None,
             cards: BTreeMap::new(),
             drafts: BTreeMap::new(),
@@ -279,6 +299,25 @@ impl Model {
         }
     }
 
+    /// The question that is open.
+    pub(super) fn open_approval(&self) -> Option<ApprovalId> {
+        self.open?.id.approval()
+    }
+
+    /// Whether it is still there, waiting or ended.
+    pub(super) fn knows(&self, id: ItemId) -> bool {
+        match id {
+            ItemId::Approval(id) => self.stands(id).is_some(),
+        }
+    }
+
+    /// Whether it still needs a human.
+    pub(super) fn waits(&self, id: ItemId) -> bool {
+        match id {
+            ItemId::Approval(id) => self.state.pending(id).is_some(),
+        }
+    }
+
     pub(super) fn stands(&self, id: ApprovalId) -> Option<Stands<'_>> {
         let waits = self.state.pending(id).map(|pending| Stands::Waits(pending));
         waits.or_else(|| self.state.settled(id).map(|settled| Stands::Ended(settled)))
@@ -301,7 +340,7 @@ impl Model {
 
     /// What the open card is now.
     pub(super) fn face(&self) -> Option<Face> {
-        let id = self.open?.id;
+        let id = self.open_approval()?;
         let stands = self.stands(id)?;
         let card = self.card(id);
         let (settled, happened) = match stands {
@@ -386,45 +425,30 @@ impl Model {
         let first: BTreeSet<ApprovalId> = urgent.iter().copied().collect();
         let rest = self.state.all_pending().map(|pending| pending.approval.id);
         let rest = rest.filter(|id| !first.contains(id));
-        let before = std::mem::take(&mut self.order);
+        let waiting = urgent.iter().copied().chain(rest).map(ItemId::Approval);
+        let mut order: Vec<ItemId> = waiting.collect();
         self.urgent = urgent.len();
-        self.order = urgent.iter().copied().chain(rest).collect();
-        self.waiting = self.order.len();
-        self.keep_ended_under_hand(&before);
-        self.keep_selection(&before);
+        self.waiting = order.len();
+        self.keep_ended_under_hand(&mut order);
+        self.inbox.reorder(order);
     }
 
-    fn keep_ended_under_hand(&mut self, before: &[ApprovalId]) {
+    fn keep_ended_under_hand(&self, order: &mut Vec<ItemId>) {
         let Some(id) = self.open.map(|open| open.id) else {
             return;
         };
-        if self.state.settled(id).is_none() {
+        if self.waits(id) || !self.knows(id) {
             return;
         }
+        let before = &self.inbox.order;
         let was = before.iter().position(|other| *other == id);
         let at = was.map_or(0, |was| {
-            let kept = |other: &&ApprovalId| self.order.contains(other);
+            let kept = |other: &&ItemId| order.contains(other);
             let after = before[was + 1..].iter().find(kept);
-            let after = after.and_then(|after| self.order.iter().position(|id| id == after));
-            after.unwrap_or(self.order.len())
+            let after = after.and_then(|after| order.iter().position(|id| id == after));
+            after.unwrap_or(order.len())
         });
-        self.order.insert(at.min(self.order.len()), id);
-    }
-
-    /// The selection is a card, not a place; when its card goes, the nearest neighbour takes it.
-    fn keep_selection(&mut self, before: &[ApprovalId]) {
-        let Some(selected) = self.selected else {
-            self.selected = self.order.first().copied();
-            return;
-        };
-        if self.order.contains(&selected) {
-            return;
-        }
-        let was = before.iter().position(|id| *id == selected).unwrap_or(0);
-        let there: BTreeSet<ApprovalId> = self.order.iter().copied().collect();
-        let after = before.iter().skip(was).find(|id| there.contains(id));
-        let earlier = before.iter().take(was).rev().find(|id| there.contains(id));
-        self.selected = after.or(earlier).or(self.order.first()).copied();
+        order.insert(at.min(order.len()), id);
     }
 
     pub(super) fn changed(&mut self) {
@@ -505,9 +529,10 @@ impl Model {
             .and_then(|drawn| drawn.list)
             .map(|list| list.rows)
             .unwrap_or_default();
-        let listed = self.order.iter().skip(rows.top).take(rows.height);
-        let shown = listed.copied().chain(self.open.map(|open| open.id));
+        let shown = self.inbox.shown(rows);
+        let shown = shown.chain(self.open.map(|open| open.id));
         let changes = shown
+            .filter_map(ItemId::approval)
             .filter_map(|id| self.stands(id))
             .flat_map(|stands| self.change(stands, now));
         let urgent = self.next_urgent(now);

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Server,
+    controls::Orders,
     identity::Surface,
     owner::{self, Stands},
     stop::Until,
@@ -21,13 +22,12 @@ use super::{
 use crate::wire::{
     pb::pilothouse::v1::{
         AckControlRequest, AckControlResponse, AwaitRequest, AwaitResponse, ClaimRequest,
-        ClaimResponse, ControlsRequest, ControlsResponse, EndRunRequest, EndRunResponse,
-        FileRequest, FileResponse, HeartbeatRequest, HeartbeatResponse, OpenRunRequest,
-        OpenRunResponse, ReportAppliedRequest, ReportAppliedResponse, ReportDriftRequest,
-        ReportDriftResponse, ReportPlanRequest, ReportPlanResponse, ReportStartedRequest,
-        ReportStartedResponse, ReportTaskRequest, ReportTaskResponse, RestoreRequest,
-        RestoreResponse, SayRequest, SayResponse, WithdrawRequest, WithdrawResponse,
-        agent_service_server::AgentService,
+        ClaimResponse, ControlsRequest, EndRunRequest, EndRunResponse, FileRequest, FileResponse,
+        HeartbeatRequest, HeartbeatResponse, OpenRunRequest, OpenRunResponse, ReportAppliedRequest,
+        ReportAppliedResponse, ReportDriftRequest, ReportDriftResponse, ReportPlanRequest,
+        ReportPlanResponse, ReportStartedRequest, ReportStartedResponse, ReportTaskRequest,
+        ReportTaskResponse, RestoreRequest, RestoreResponse, SayRequest, SayResponse,
+        WithdrawRequest, WithdrawResponse, agent_service_server::AgentService,
     },
     pilothouse as wire,
     status::status,
@@ -45,12 +45,16 @@ pub(super) fn default_patience() -> Duration {
 }
 
 impl Server {
-    fn agent<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
+    pub(super) fn agent<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
         let caller = self.caller(Surface::Agent, request)?;
         Ok(caller.principal)
     }
 
-    async fn wish(&self, by: Principal, wish: Result<Wish, Refusal>) -> Result<Reply, Status> {
+    pub(super) async fn wish(
+        &self,
+        by: Principal,
+        wish: Result<Wish, Refusal>,
+    ) -> Result<Reply, Status> {
         let wish = wish.map_err(|refusal| status(&refusal))?;
         if let Some(run) = self.run_of(&wish) {
             self.hear(run, &by).await;
@@ -65,6 +69,8 @@ impl Server {
             | Wish::ReportPlan { run, .. }
             | Wish::Say { run, .. }
             | Wish::EndRun { run, .. } => Some(*run),
+            Wish::ReportDrift(drift) => Some(drift.run),
+            Wish::Ack(ack) => Some(ack.run),
             Wish::Withdraw { id, .. } | Wish::ReportApplied { id, .. } => {
                 Some(self.owner.state().approval(*id)?.run)
             }
@@ -73,7 +79,7 @@ impl Server {
     }
 
     /// The run was heard of; if it was away, it is there again. Whether it is one that can be away.
-    async fn hear(&self, run: RunId, by: &Principal) -> bool {
+    pub(super) async fn hear(&self, run: RunId, by: &Principal) -> bool {
         let away = |run: &registry::Run| matches!(run.presence, Presence::Away { .. });
         let known = {
             let state = self.owner.state();
@@ -96,7 +102,7 @@ impl Server {
         !detached
     }
 
-    fn randomness(&self) -> Result<u128, Status> {
+    pub(super) fn randomness(&self) -> Result<u128, Status> {
         owner::randomness().map_err(|error| Status::internal(format!("no randomness: {error}")))
     }
 
@@ -305,23 +311,31 @@ impl AgentService for Server {
         &self,
         request: Request<ReportDriftRequest>,
     ) -> Result<Response<ReportDriftResponse>, Status> {
-        Err(self.unavailable(&request, "ReportDrift"))
+        let by = self.agent(&request)?;
+        let drifted = self.drifted(by, request.into_inner()).await?;
+        Ok(Response::new(drifted))
     }
 
-    type ControlsStream = tokio_stream::Empty<Result<ControlsResponse, Status>>;
+    type ControlsStream = Orders;
 
     async fn controls(
         &self,
         request: Request<ControlsRequest>,
     ) -> Result<Response<Self::ControlsStream>, Status> {
-        Err(self.unavailable(&request, "Controls"))
+        let run = wire::controls(request.get_ref().clone());
+        let run = run.map_err(|refusal| status(&refusal))?;
+        self.orders(&request, run).await.map(Response::new)
     }
 
     async fn ack_control(
         &self,
         request: Request<AckControlRequest>,
     ) -> Result<Response<AckControlResponse>, Status> {
-        Err(self.unavailable(&request, "AckControl"))
+        let by = self.agent(&request)?;
+        let raise = self.escalation_id()?;
+        self.wish(by, wire::ack_control(request.into_inner(), raise))
+            .await?;
+        Ok(Response::new(AckControlResponse {}))
     }
 }
 

@@ -36,6 +36,7 @@ pub mod reserve;
 pub mod stop;
 
 mod agent;
+mod controls;
 mod operator;
 mod pipe;
 mod presence;

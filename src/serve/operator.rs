@@ -3,7 +3,8 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use registry::{
-    Principal, Refusal, Run, RunId, Seq, State, Timestamp, Untrusted, Wish,
+    Detail, EscalationId, ItemId, Principal, Refusal, Run, RunId, Seq, State, Timestamp, Untrusted,
+    Wish,
     decide::Reply,
     event::Recorded,
     log::Reader,
@@ -20,7 +21,7 @@ use tonic::{Request, Response, Status};
 use super::{
     Server,
     identity::Surface,
-    owner::{Owner, Stands},
+    owner::{Held, Owner, Stands},
     stop::{Stop, Until},
 };
 use crate::wire::{
@@ -48,15 +49,19 @@ impl Server {
         Ok(self.caller(Surface::Operator, request)?.principal)
     }
 
-    async fn shown(&self, by: &Principal, id: registry::ApprovalId) -> Result<Stands, Refusal> {
+    async fn get_whole(&self, by: &Principal, request: GetRequest) -> Result<GetResponse, Refusal> {
+        let named = wire::get(request)?;
+        if let Some(held) = self.held(by, named.escalation).await? {
+            let run = self.owner.state().run(held.escalation().run).cloned();
+            let asked = match held {
+                Held::Open(escalation) => wire::Asked::Escalation(escalation),
+                Held::Closed(closed) => wire::Asked::Closed(closed),
+            };
+            return Ok(wire::got(&asked, &Detail::default(), run.as_deref()));
+        }
+        let id = named.approval;
         let stands = self.owner.approval(by.tenant(), id).await?;
         may(by, Verb::See, stands.approval().owner.as_ref(), None)?;
-        Ok(stands)
-    }
-
-    async fn get_whole(&self, by: &Principal, request: GetRequest) -> Result<GetResponse, Refusal> {
-        let id = wire::get(request)?;
-        let stands = self.shown(by, id).await?;
         let detail = self.owner.detail(id).await?;
         let run = self.owner.state().run(stands.approval().run).cloned();
         let asked = match stands {
@@ -64,6 +69,15 @@ impl Server {
             Stands::Settled(settled) => wire::Asked::Settled(settled),
         };
         Ok(wire::got(&asked, &detail, run.as_deref()))
+    }
+
+    /// The escalation with this id, if there is one that `by` may know of.
+    async fn held(&self, by: &Principal, id: EscalationId) -> Result<Option<Held>, Refusal> {
+        let Some(held) = self.owner.escalation(by.tenant(), id).await? else {
+            return Ok(None);
+        };
+        may(by, Verb::See, held.escalation().owner.as_ref(), None)?;
+        Ok(Some(held))
     }
 
     async fn get_run_whole(
@@ -151,26 +165,17 @@ impl Server {
         let state = self.owner.state();
         let mut items = Vec::new();
         let (mut last, mut next, mut room) = (None, None, wire::Room::default());
-        for pending in state.pending_after(wish.after) {
-            let approval = &pending.approval;
-            let labels = |(key, value)| approval.labels.get(key) == Some(value);
-            let run = wish.run.as_ref();
-            let matches = sees(by, &approval.scope())
-                && wish.labels.iter().all(labels)
-                && run.is_none_or(|run| names_run(run, approval.run, &approval.from.invocation))
-                && wish
-                    .session
-                    .as_ref()
-                    .is_none_or(|session| approval.from.session == *session);
-            let Some(run) = state.run(approval.run).filter(|_| matches) else {
+        let wanted = |id: &ItemId| wanted(&state, by, &wish, *id);
+        for id in state.open_after(wish.after).filter(wanted) {
+            let Some((open, run)) = open_item(&state, id) else {
                 continue;
             };
-            let item = wire::open_item(pending, run);
+            let item = wire::open_item(&open, run);
             if items.len() == wish.limit || !room.takes(&item) {
                 next = last;
                 break;
             }
-            last = Some(approval.id);
+            last = Some(id);
             items.push(item);
         }
         Ok(wire::page(items, next, state.head()))
@@ -190,15 +195,15 @@ impl Server {
                 .read_log(move |log| log.history(&tenant, before, HISTORY_PAGE));
             let page = page.await?;
             let last = page.len() < HISTORY_PAGE;
-            for settled in page {
-                if sees(by, &settled.approval.scope()) {
-                    let item = wire::ended_item(&settled);
+            for ended in page {
+                if sees(by, &ended.scope()) {
+                    let item = wire::ended_item(&ended);
                     if !room.takes(&item) {
                         return Ok(wire::history_page(shown, before));
                     }
                     shown.push(item);
                 }
-                before = Some(settled.seq);
+                before = Some(ended.seq());
                 if shown.len() == limit {
                     return Ok(wire::history_page(shown, before));
                 }
@@ -208,6 +213,43 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether an item is one of those that are asked for, and that `by` may see.
+fn wanted(state: &State, by: &Principal, wish: &wire::ListWish, id: ItemId) -> bool {
+    let (run, from, labels) = match id {
+        ItemId::Approval(id) => match state.approval(id) {
+            Some(approval) => (approval.run, &approval.from, Some(&approval.labels)),
+            None => return false,
+        },
+        ItemId::Escalation(id) => match state.escalation(id) {
+            Some(escalation) => (escalation.run, &escalation.from, None),
+            None => return false,
+        },
+    };
+    let labelled = |(key, value)| labels.is_some_and(|labels| labels.get(key) == Some(value));
+    let of_run = |named| names_run(named, run, &from.invocation);
+    state
+        .scope_of_item(id)
+        .is_some_and(|scope| sees(by, &scope))
+        && wish.labels.iter().all(labelled)
+        && wish.run.as_ref().is_none_or(of_run)
+        && wish
+            .session
+            .as_ref()
+            .is_none_or(|session| from.session == *session)
+}
+
+fn open_item(state: &State, id: ItemId) -> Option<(wire::Open, &Arc<Run>)> {
+    let open = match id {
+        ItemId::Approval(id) => wire::Open::Pending((**state.pending(id)?).clone()),
+        ItemId::Escalation(id) => wire::Open::Escalation((**state.escalation(id)?).clone()),
+    };
+    let run = match &open {
+        wire::Open::Pending(pending) => pending.approval.run,
+        wire::Open::Escalation(escalation) => escalation.run,
+    };
+    Some((open, state.run(run)?))
 }
 
 fn names_run(named: &Untrusted, id: RunId, invocation: &Untrusted) -> bool {
@@ -400,9 +442,8 @@ impl OperatorService for Server {
         request: Request<ControlRequest>,
     ) -> Result<Response<ControlResponse>, Status> {
         let by = self.person(&request)?;
-        let allowed = may(&by, Verb::Extend, None, None);
-        allowed.map_err(|refusal| status(&refusal))?;
-        Err(Status::unimplemented("Control is not available yet"))
+        let controlled = self.control_one(by, request.into_inner()).await?;
+        Ok(Response::new(controlled))
     }
 
     async fn extend(

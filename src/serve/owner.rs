@@ -16,10 +16,11 @@ use std::{
 };
 
 use registry::{
-    Approval, ApprovalId, Command, Detail, Event, Name, Pending, Principal, Recorded, Refusal,
-    RunId, Seq, Settled, State, Tenant, Timestamp, Wish,
+    Approval, ApprovalId, Command, Detail, Escalation, EscalationId, Event, Name, Pending,
+    Principal, Recorded, Refusal, RunId, Seq, Settled, State, Tenant, Timestamp, Wish,
     command::{Found, Need, Observation},
     decide::{self, Reply},
+    escalation::Closed,
     log::{Entry, Epoch, Log, LogError, Reader, Turn, Writes},
     state::Row,
 };
@@ -214,6 +215,31 @@ impl Owner {
             .ok_or(Refusal::NotFound("approval"))
     }
 
+    /// An escalation, open or over, however long ago; none if there is none of that tenant.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`] if the log cannot be read.
+    pub async fn escalation(
+        &self,
+        tenant: &Tenant,
+        id: EscalationId,
+    ) -> Result<Option<Held>, Refusal> {
+        let known = {
+            let state = self.state();
+            let open = state.escalation(id).cloned().map(Held::Open);
+            open.or_else(|| state.closed(id).cloned().map(Held::Closed))
+        };
+        let forgotten = self.state().has_forgotten();
+        let held = match known {
+            None if forgotten => {
+                let closed = self.read_log(move |reader| reader.closed(id)).await?;
+                closed.map(|closed| Held::Closed(Arc::new(closed)))
+            }
+            known => known,
+        };
+        Ok(held.filter(|held| held.escalation().from.tenant == *tenant))
+    }
+
     /// What is large of an approval.
     ///
     /// # Errors
@@ -281,6 +307,25 @@ impl Stands {
         match self {
             Self::Pending(pending) => &pending.approval,
             Self::Settled(settled) => &settled.approval,
+        }
+    }
+}
+
+/// An escalation, open or over.
+#[derive(Clone, Debug)]
+pub enum Held {
+    /// The run stands still.
+    Open(Arc<Escalation>),
+    /// It stood still.
+    Closed(Arc<Closed>),
+}
+
+impl Held {
+    /// What it is.
+    pub fn escalation(&self) -> &Arc<Escalation> {
+        match self {
+            Self::Open(escalation) => escalation,
+            Self::Closed(closed) => &closed.escalation,
         }
     }
 }
@@ -603,6 +648,10 @@ impl Decider<'_> {
                     .map_err(|error| LogError::Broken(format!("the detail of {id}: {error}")))?;
                 Ok(Some(Found::Form(detail.form)))
             }
+            Need::Closed(id) => {
+                let closed = self.reader.closed(id)?;
+                Ok(closed.map(|closed| Found::Closed(Arc::new(closed))))
+            }
             Need::Past(id) => Ok(past(self.reader.settled(id)?)),
             Need::Key(tenant, key) => match self.reader.filed_under(&tenant, &key)? {
                 Some(id) => Ok(past(self.reader.settled(id)?)),
@@ -655,13 +704,17 @@ fn ends_something(wish: &Wish) -> bool {
         | Wish::GiveUp { .. }
         | Wish::ReportApplied { .. }
         | Wish::EndRun { .. }
+        | Wish::Direct(_)
+        | Wish::HandOver { .. }
+        | Wish::Ack(_)
         | Wish::Attend { .. } => true,
-        Wish::Observe(Observation::Asked(_)) => false,
+        Wish::Observe(Observation::Asked(_) | Observation::Drifted { .. }) => false,
         Wish::Observe(_) => true,
         Wish::OpenRun(_)
         | Wish::File(_)
         | Wish::ReportTask { .. }
         | Wish::ReportPlan { .. }
+        | Wish::ReportDrift(_)
         | Wish::Say { .. } => false,
     }
 }
@@ -676,7 +729,13 @@ fn run_of(wish: &Wish) -> Option<RunId> {
         | Wish::ReportPlan { run, .. }
         | Wish::Say { run, .. }
         | Wish::Attend { run, .. }
-        | Wish::Observe(Observation::Resolved { run, .. }) => Some(*run),
+        | Wish::HandOver { run, .. }
+        | Wish::Observe(
+            Observation::Resolved { run, .. }
+            | Observation::Drifted { run, .. }
+            | Observation::Levelled { run, .. },
+        ) => Some(*run),
+        Wish::Ack(ack) => Some(ack.run),
         _ => None,
     }
 }

@@ -25,6 +25,9 @@ use crate::{
 pub struct EscalationId(Ulid);
 
 impl EscalationId {
+    /// No other comes after this one.
+    pub(crate) const LAST: Self = Self(Ulid(u128::MAX));
+
     /// The id for an escalation raised at `now`, with 80 bits of `randomness`.
     pub fn mint(now: Timestamp, randomness: u128) -> Self {
         Self(ulid_at(now, randomness))
@@ -48,10 +51,10 @@ impl FromStr for EscalationId {
 /// What a person is asked about: a question, or a run that stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemId {
+    /// A run that stands still; these come first.
+    Escalation(EscalationId),
     /// A question.
     Approval(ApprovalId),
-    /// A run that stands still.
-    Escalation(EscalationId),
 }
 
 impl fmt::Display for ItemId {

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    ops::Bound,
     sync::Arc,
     time::Duration,
 };
@@ -147,12 +148,21 @@ impl State {
         self.pending.values()
     }
 
-    /// The questions after `id` that wait, oldest first.
-    pub fn pending_after(&self, id: Option<ApprovalId>) -> impl Iterator<Item = &Arc<Pending>> {
-        let from = id.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        self.pending
-            .range((from, std::ops::Bound::Unbounded))
-            .map(|(_, pending)| pending)
+    /// Everything after `id` that waits for a person: runs that stand still, then questions, oldest
+    /// first.
+    pub fn open_after(&self, id: Option<ItemId>) -> impl Iterator<Item = ItemId> {
+        let (held, asked) = match id {
+            None => (Bound::Unbounded, Bound::Unbounded),
+            Some(ItemId::Escalation(id)) => (Bound::Excluded(id), Bound::Unbounded),
+            // The largest there is: of the runs that stand still, none comes after a question.
+            Some(ItemId::Approval(id)) => {
+                (Bound::Excluded(EscalationId::LAST), Bound::Excluded(id))
+            }
+        };
+        let held = self.escalations.range((held, Bound::Unbounded));
+        let asked = self.pending.range((asked, Bound::Unbounded));
+        held.map(|(id, _)| ItemId::Escalation(*id))
+            .chain(asked.map(|(id, _)| ItemId::Approval(*id)))
     }
 
     /// A question that has ended, while it is in memory.

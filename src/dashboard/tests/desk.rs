@@ -150,6 +150,11 @@ impl Ask {
             tasks: BTreeMap::new(),
             plan: None,
             open: [].into(),
+            pause: None,
+            held_by: None,
+            drifts: Vec::new(),
+            counts: Default::default(),
+            controls: Vec::new(),
         };
         vec![
             Event::RunOpened {

@@ -8,7 +8,12 @@ use registry::{
 };
 
 use super::desk::*;
-use crate::dashboard::{Effect, Msg, SubmitError, model::Hand, msg::Refused, words::notice};
+use crate::dashboard::{
+    Effect, Msg, SubmitError,
+    model::{Hand, ItemId},
+    msg::Refused,
+    words::notice,
+};
 
 fn decision(text: &str) -> DecisionId {
     DecisionId::parse(text).unwrap()
@@ -103,13 +108,13 @@ fn a_moving_list_never_moves_the_card() {
     desk.file(&asks[1..]);
     desk.show();
     assert_eq!(desk.drawn.card.as_ref().unwrap().face.id, open);
-    assert_eq!(desk.model.order.len(), 5);
+    assert_eq!(desk.model.inbox.order.len(), 5);
     assert_eq!(
-        desk.model.order[0],
-        asks[4].id(),
+        desk.model.inbox.order[0],
+        ItemId::Approval(asks[4].id()),
         "what ends soon comes first"
     );
-    assert_eq!(desk.model.selected, Some(open));
+    assert_eq!(desk.model.inbox.selected, Some(ItemId::Approval(open)));
     let sent = submits(&desk.press("x 4 2 ctrl-s"));
     assert_eq!(sent.iter().map(|s| s.id).collect::<Vec<_>>(), [open]);
 }
@@ -218,8 +223,11 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
     let mut desk = Desk::showing(120, 34, &asks);
     desk.press("G k");
     let open = desk.model.open.unwrap().id;
-    let asked = asks.iter().find(|ask| ask.id() == open).unwrap();
-    let place = desk.model.order.iter().position(|id| *id == open);
+    let asked = asks
+        .iter()
+        .find(|ask| ItemId::Approval(ask.id()) == open)
+        .unwrap();
+    let place = desk.model.inbox.order.iter().position(|id| *id == open);
     desk.record([decided(
         asked,
         Verdict::Approve,
@@ -228,7 +236,10 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
     )]);
     desk.show();
     assert_eq!(desk.model.open.unwrap().id, open);
-    assert_eq!(desk.model.order.iter().position(|id| *id == open), place);
+    assert_eq!(
+        desk.model.inbox.order.iter().position(|id| *id == open),
+        place
+    );
     assert!(
         desk.screen().contains("✓ granted by user:grace at"),
         "{}",
@@ -246,7 +257,7 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
     );
     desk.press("j");
     assert_ne!(desk.model.open.unwrap().id, open);
-    assert!(!desk.model.order.contains(&open));
+    assert!(!desk.model.inbox.order.contains(&open));
 }
 
 #[test]
@@ -323,7 +334,7 @@ fn a_refusal_is_said_and_the_card_stays() {
         });
         desk.show();
         assert!(desk.screen().contains(message), "{}", desk.screen());
-        assert_eq!(desk.model.open.unwrap().id, asked.id());
+        assert_eq!(desk.model.open.unwrap().id, ItemId::Approval(asked.id()));
     }
 }
 

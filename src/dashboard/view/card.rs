@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratatui::layout::Rect;
 use registry::{
-    Approval,
+    Approval, ApprovalId,
     approval::{AppliedResult, Delivery, DeliveryState, Pending, Risk, Settled, Verdict},
     run::Source,
 };
@@ -61,7 +61,7 @@ impl Scene<'_> {
             self.no_card(pen, area);
             return None;
         };
-        let bar = self.bar(pen, open, stands, usize::from(area.width.saturating_sub(4)));
+        let bar = self.bar(pen, stands, usize::from(area.width.saturating_sub(4)));
         let bar_rows = u16::try_from(bar.rows.len())
             .unwrap_or(1)
             .min(area.height / 3)
@@ -99,12 +99,16 @@ impl Scene<'_> {
 
     fn opened(&self) -> Option<(Open, Face, Stands<'_>)> {
         let open = self.model.open?;
-        Some((open, self.model.face()?, self.model.stands(open.id)?))
+        Some((
+            open,
+            self.model.face()?,
+            self.model.stands(open.id.approval()?)?,
+        ))
     }
 
     fn no_card(&self, pen: &mut Pen<'_, '_>, area: Rect) {
         let inside = pen.frame(area, Role::Frame, &Titles::default());
-        if !self.model.order.is_empty() {
+        if !self.model.inbox.order.is_empty() {
             let words = self.open_hint();
             pen.put(inside, inside.x + 1, inside.y + 1, Role::Muted, &words);
         }
@@ -137,7 +141,7 @@ impl Scene<'_> {
             (Stands::Ended(_), _) | (_, false) => (Role::Muted, String::new()),
             (Stands::Waits(_), true) => to_read(drawn),
         };
-        let altered = self.model.card(open.id).map_or(0, |card| card.altered);
+        let altered = self.model.card(approval.id).map_or(0, |card| card.altered);
         let raw = self.key(Context::Card, Action::ShowRaw);
         let hidden = match (open.raw, altered) {
             (true, _) => format!("raw · {raw} back"),
@@ -155,11 +159,12 @@ impl Scene<'_> {
 
     fn sheet(&self, pen: &Pen<'_, '_>, open: Open, stands: Stands<'_>, width: usize) -> Sheet {
         let top = Arc::new(Page::lay(self.facts(pen, stands), width));
-        let card = match self.model.cards.get(&open.id) {
+        let id = stands.approval().id;
+        let card = match self.model.cards.get(&id) {
             Some(Slot::Here(card)) if card.matches => card,
             other => {
                 let mut lines = self.unreadable(pen, stands.approval(), other);
-                if let Some(draft) = self.model.draft_of(open.id) {
+                if let Some(draft) = self.model.draft_of(id) {
                     lines.extend(form::note_alone(pen.signs, width, self.model.hand, draft));
                 }
                 return Sheet {
@@ -168,7 +173,7 @@ impl Scene<'_> {
             }
         };
         let empty = Draft::default();
-        let draft = self.model.draft_of(open.id).unwrap_or(&empty);
+        let draft = self.model.draft_of(id).unwrap_or(&empty);
         let paper = Paper {
             signs: pen.signs,
             width,
@@ -339,21 +344,22 @@ impl Scene<'_> {
 
     // === The pinned rows ===
 
-    fn bar(&self, pen: &Pen<'_, '_>, open: Open, stands: Stands<'_>, width: usize) -> Page {
+    fn bar(&self, pen: &Pen<'_, '_>, stands: Stands<'_>, width: usize) -> Page {
         let lines = match stands {
             Stands::Ended(settled) => outcome(pen, settled),
-            Stands::Waits(pending) => self.standing(pen, open, pending),
+            Stands::Waits(pending) => self.standing(pen, pending),
         };
         Page::lay(lines, width)
     }
 
-    fn standing(&self, pen: &Pen<'_, '_>, open: Open, pending: &Pending) -> Vec<Line> {
+    fn standing(&self, pen: &Pen<'_, '_>, pending: &Pending) -> Vec<Line> {
+        let id = pending.approval.id;
         let mut lines = Vec::new();
         let again = |verdict| match verdict {
             Verdict::Approve => self.key(Context::Card, Action::Approve),
             Verdict::Reject => self.key(Context::Card, Action::Reject),
         };
-        if let Some(sent) = self.model.sent.get(&open.id) {
+        if let Some(sent) = self.model.sent.get(&id) {
             let verdict = sent.submit.verdict;
             let wish = words::wish(verdict);
             match &sent.progress {
@@ -371,7 +377,7 @@ impl Scene<'_> {
                 }
             }
         }
-        if let Some(why) = self.model.refused.get(&open.id) {
+        if let Some(why) = self.model.refused.get(&id) {
             lines.push(Line::of(
                 Role::Danger,
                 format!("{} not taken: {why}", pen.signs.rejected),
@@ -382,11 +388,11 @@ impl Scene<'_> {
             lines.push(Line::of(Role::Warn, words));
             return lines;
         }
-        lines.push(self.actions(open));
+        lines.push(self.actions(id));
         lines
     }
 
-    fn actions(&self, open: Open) -> Line {
+    fn actions(&self, id: ApprovalId) -> Line {
         let context = self.model.context();
         // While text is typed the other keys are letters.
         if context.takes_text() {
@@ -400,7 +406,7 @@ impl Scene<'_> {
         }
         let has_form = self
             .model
-            .card(open.id)
+            .card(id)
             .is_some_and(|card| !card.form.is_empty());
         let mut actions = vec![(Action::Approve, "approve"), (Action::Reject, "reject")];
         if has_form {

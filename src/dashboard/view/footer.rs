@@ -6,7 +6,7 @@ use super::{
     super::{
         actions::{Action, Context},
         lines::{columns, cut},
-        model::{Hand, Stands},
+        model::Hand,
         theme::Role,
     },
     Pen, Scene,
@@ -111,11 +111,11 @@ impl Scene<'_> {
 
     fn hints(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
         let mut x = room.x + 1;
-        let nothing = self.model.order.is_empty() && context == Context::Inbox;
+        let nothing = self.model.inbox.order.is_empty() && context == Context::Inbox;
         let ended = self
             .model
             .open
-            .is_some_and(|open| matches!(self.model.stands(open.id), Some(Stands::Ended(_))));
+            .is_some_and(|open| !self.model.waits(open.id));
         let possible = |action: Action| !(nothing || ended && decides(action));
         for (action, word) in hints(context)
             .iter()
@@ -141,8 +141,8 @@ impl Scene<'_> {
     fn word(&self, action: Action, word: &str) -> String {
         let draft = self
             .model
-            .open
-            .and_then(|open| self.model.draft_of(open.id));
+            .open_approval()
+            .and_then(|id| self.model.draft_of(id));
         let intent = draft.and_then(|draft| draft.intent);
         match (action, self.model.hand, intent) {
             (Action::Submit, Hand::Field(_), Some(intent)) => super::words::sends(intent.verdict),

@@ -7,8 +7,9 @@ use super::{
     super::{
         actions::{Action, Context},
         lines::{columns, cut, fit},
-        model::{Hand, Progress, Stands, URGENT},
-        msg::{ListDrawn, Rows},
+        listing::Listing,
+        model::{Hand, ItemId, Progress, Stands, URGENT},
+        msg::ListDrawn,
         theme::Role,
         words,
     },
@@ -23,17 +24,7 @@ const TIME_COLUMNS: usize = 4;
 impl Scene<'_> {
     pub(super) fn inbox(&self, pen: &mut Pen<'_, '_>, area: Rect) -> ListDrawn {
         let model = self.model;
-        let all = model.order.len();
-        let at = model
-            .order
-            .iter()
-            .position(|id| Some(*id) == model.selected)
-            .unwrap_or(0);
-        let place = if all == 0 {
-            String::new()
-        } else {
-            format!("{}/{all}", at + 1)
-        };
+        let place = place(&model.inbox);
         let active = model.hand == Hand::List && model.front.is_none();
         let role = if active { Role::Active } else { Role::Frame };
         let titles = Titles {
@@ -42,45 +33,40 @@ impl Scene<'_> {
             ..Titles::default()
         };
         let inside = pen.frame(area, role, &titles);
-        let height = usize::from(inside.height);
-        let top = model
-            .list_top
-            .min(at)
-            .max((at + 1).saturating_sub(height))
-            .min(all.saturating_sub(height));
-        if all == 0 {
+        let rows = model.inbox.window(usize::from(inside.height));
+        if rows.all == 0 {
             self.nothing(pen, inside);
         }
-        let shown = model.order.iter().skip(top).take(height);
-        let agents = shown.filter_map(|id| Some(model.stands(*id)?.approval()));
+        let shown = model.inbox.shown(rows).filter_map(ItemId::approval);
+        let agents = shown.filter_map(|id| Some(model.stands(id)?.approval()));
         let agents = agents.map(|approval| columns(approval.from.agent.line().as_str()));
         let widest = agents.max().unwrap_or(0);
-        for (id, y) in model.order.iter().skip(top).zip(inside.y..inside.bottom()) {
+        for (id, y) in model.inbox.shown(rows).zip(inside.y..inside.bottom()) {
             let row = Rect {
                 y,
                 height: 1,
                 ..inside
             };
-            self.list_row(pen, row, *id, widest);
+            match id {
+                ItemId::Approval(id) => self.approval_row(pen, row, id, widest),
+            }
             if !model.is_online() {
                 pen.dim(row);
             }
-            if Some(*id) == model.selected {
+            if Some(id) == model.inbox.selected {
                 pen.restyle(row, Role::Selected);
             }
         }
-        ListDrawn {
-            rows: Rows { top, height, all },
-        }
+        ListDrawn { rows }
     }
 
     /// One row. The agents' column is as wide as the widest of those shown, `widest`, where there is room.
-    fn list_row(&self, pen: &mut Pen<'_, '_>, row: Rect, id: ApprovalId, widest: usize) {
+    fn approval_row(&self, pen: &mut Pen<'_, '_>, row: Rect, id: ApprovalId, widest: usize) {
         let Some(stands) = self.model.stands(id) else {
             return;
         };
         let approval = stands.approval();
-        let here = if Some(id) == self.model.selected {
+        let here = if Some(ItemId::Approval(id)) == self.model.inbox.selected {
             pen.signs.here
         } else {
             " "
@@ -246,6 +232,14 @@ impl Scene<'_> {
             "{} opens what is selected",
             self.key(Context::Inbox, Action::Open)
         )
+    }
+}
+
+/// Which one of how many is selected.
+pub(super) fn place<Id: Copy + Ord>(list: &Listing<Id>) -> String {
+    match list.order.len() {
+        0 => String::new(),
+        all => format!("{}/{all}", list.position().unwrap_or(0) + 1),
     }
 }
 

@@ -231,7 +231,7 @@ impl AgentStream {
                 }
                 Some(run)
             }
-            Ok(Reply::Done | Reply::Approval(_)) => None,
+            Ok(_) => None,
             Err(refusal) => {
                 warn_of("a run could not be opened", &refusal);
                 None

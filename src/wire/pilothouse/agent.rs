@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use registry::{
-    ApprovalId, Name, Principal, Refusal, RunId, Untrusted, Wish,
+    ApprovalId, EscalationId, Name, Principal, Refusal, RunId, Timestamp, Untrusted, Wish,
     approval::{Filing, Hold, title_for},
-    command::{Ending, File, OpenRun},
-    names::{Key, WaitId},
+    command::{Ack, AckResult, Ending, File, OpenRun, Raise, ReportDrift},
+    drift::{Drift, Kind, Severity},
+    names::{ControlId, DriftId, Key, WaitId},
     run::{RunKey, Source},
 };
 use serde::de::IgnoredAny;
 
 use super::{
     detail_of, labels_of, missing, pb, plan_of, said, span_of, task_state, task_subject,
-    tool_subject, word, word_or_default,
+    tool_subject, unknown, word, word_or_default,
 };
 
 /// The run gets `id` if it is new. Its tenant is that of `by`, whatever the request says.
@@ -116,6 +117,61 @@ pub fn say(req: pb::SayRequest) -> Result<Wish, Refusal> {
         run: req.run_id.parse()?,
         text: req.text.into(),
     })
+}
+
+/// The ids that a drift, and the escalation that it may come to, get.
+#[derive(Clone, Debug)]
+pub struct DriftIds {
+    /// Of the drift itself, where its agent gives none.
+    pub drift: DriftId,
+    /// Of all else.
+    pub raise: Raise,
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn report_drift(req: pb::ReportDriftRequest, ids: DriftIds) -> Result<Wish, Refusal> {
+    let own = said(&req.drift_id, DriftId::parse)?;
+    Ok(Wish::ReportDrift(Box::new(ReportDrift {
+        run: req.run_id.parse()?,
+        drift: Drift {
+            id: own.unwrap_or(ids.drift),
+            kind: Kind::of(&req.kind),
+            severity: Severity::of(&req.severity),
+            detail: req.detail.into(),
+            task: req.task_id.into(),
+            level: None,
+            from: None,
+            at: Timestamp::default(),
+        },
+        raise: ids.raise,
+    })))
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn controls(req: pb::ControlsRequest) -> Result<RunId, Refusal> {
+    req.run_id.parse()
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn ack_control(req: pb::AckControlRequest, raise: EscalationId) -> Result<Wish, Refusal> {
+    let result = match pb::AckResult::try_from(req.result) {
+        Ok(pb::AckResult::Success) => AckResult::Success,
+        Ok(pb::AckResult::Failure) => AckResult::Failure,
+        Ok(pb::AckResult::Unsupported) => AckResult::Unsupported,
+        Ok(pb::AckResult::Unspecified) | Err(_) => {
+            return Err(unknown("the result of the ack", req.result).into());
+        }
+    };
+    Ok(Wish::Ack(Box::new(Ack {
+        run: req.run_id.parse()?,
+        control: ControlId::parse(&req.control_id)?,
+        result,
+        detail: req.detail.into(),
+        raise,
+    })))
 }
 
 /// The approval gets `id` if it is new. Of sizes and times the registry judges.

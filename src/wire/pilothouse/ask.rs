@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use registry::{
-    ApprovalId, Name, RunId, Seq, Untrusted,
+    ApprovalId, EscalationId, ItemId, Name, RunId, Seq, Untrusted,
     approval::{AppliedResult, Filing},
-    command::{Decide, Ending},
-    names::WaitId,
+    command::{AckResult, Decide, Ending},
+    control::Verb,
+    names::{ControlId, DriftId, WaitId},
     run::{Plan, TaskState},
 };
 
 use super::{
-    ListWish, Word, detail_out, labels_out, out::cursor, pb, plan_out, span_out, subject_out,
-    task_out,
+    ListWish, Word, detail_out, labels_out, operator::item_token_out, out::cursor, pb, plan_out,
+    span_out, steering::verb_out, subject_out, task_out,
 };
 
 /// A run as its agent opens it; its tenant comes from the credential, its id from the server.
@@ -116,6 +117,87 @@ pub fn ask_say(run: RunId, words: &Untrusted) -> pb::SayRequest {
     }
 }
 
+/// Something that went wrong in a run, as its agent reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriftReport {
+    /// The agent's own id of it: reported again, it is the same report.
+    pub id: DriftId,
+    /// `LOOPING_TOOL_CALL`.
+    pub kind: Untrusted,
+    /// `info`, `warning`, `critical`.
+    pub severity: Untrusted,
+    /// What happened.
+    pub detail: Untrusted,
+    /// In which task; empty is the run itself.
+    pub task: Untrusted,
+}
+
+/// Something went wrong.
+pub fn ask_report_drift(run: RunId, drift: &DriftReport) -> pb::ReportDriftRequest {
+    pb::ReportDriftRequest {
+        run_id: run.to_string(),
+        kind: text(&drift.kind),
+        severity: text(&drift.severity),
+        detail: text(&drift.detail),
+        task_id: text(&drift.task),
+        drift_id: drift.id.to_string(),
+    }
+}
+
+/// What the run is told to do.
+pub fn ask_controls(run: RunId) -> pb::ControlsRequest {
+    let run_id = run.to_string();
+    pb::ControlsRequest { run_id }
+}
+
+/// The agent takes an order, or does not; that there was no answer, no agent says.
+pub fn ask_ack_control(
+    run: RunId,
+    control: &ControlId,
+    result: AckResult,
+    detail: &Untrusted,
+) -> pb::AckControlRequest {
+    let result = match result {
+        AckResult::Success => pb::AckResult::Success,
+        AckResult::Failure | AckResult::NoAnswer => pb::AckResult::Failure,
+        AckResult::Unsupported => pb::AckResult::Unsupported,
+    };
+    pb::AckControlRequest {
+        run_id: run.to_string(),
+        control_id: control.to_string(),
+        result: result as i32,
+        detail: text(detail),
+    }
+}
+
+/// What a person has a run do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Made once, and sent again with every retry.
+    pub id: ControlId,
+    /// Which run.
+    pub run: RunId,
+    /// What.
+    pub verb: Verb,
+    /// The direction of a steer; of all others the reason.
+    pub note: Untrusted,
+    /// The escalation that it answers.
+    pub answers: Option<EscalationId>,
+}
+
+/// A person has a run do something.
+pub fn ask_control(order: &Order) -> pb::ControlRequest {
+    let (kind, task_id) = verb_out(&order.verb);
+    pb::ControlRequest {
+        run_id: order.run.to_string(),
+        kind,
+        note: text(&order.note),
+        control_id: order.id.to_string(),
+        escalation_id: or_nothing(order.answers.as_ref()),
+        task_id,
+    }
+}
+
 /// A question to a human.
 pub fn ask_file(run: RunId, filing: &Filing) -> pb::FileRequest {
     use pb::file_request::Subject;
@@ -216,7 +298,7 @@ pub fn ask_dismiss(id: ApprovalId, note: &Untrusted) -> pb::DismissRequest {
 pub fn ask_list(list: &ListWish) -> pb::ListRequest {
     pb::ListRequest {
         page_size: u32::try_from(list.limit).unwrap_or(u32::MAX),
-        page_token: or_nothing(list.after.as_ref()),
+        page_token: list.after.map(item_token_out).unwrap_or_default(),
         labels: labels_out(&list.labels),
         run: list.run.as_ref().map(text).unwrap_or_default(),
         session: list.session.as_ref().map(text).unwrap_or_default(),
@@ -231,8 +313,8 @@ pub fn ask_history(limit: usize, before: Option<Seq>) -> pb::HistoryRequest {
     }
 }
 
-/// One approval, whole.
-pub fn ask_get(id: ApprovalId) -> pb::GetRequest {
+/// One approval or escalation, whole.
+pub fn ask_get(id: ItemId) -> pb::GetRequest {
     pb::GetRequest { id: id.to_string() }
 }
 

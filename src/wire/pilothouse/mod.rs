@@ -6,6 +6,7 @@
 //! | `out` | facts go out: the server's responses |
 //! | `read` | facts come back: what the client makes of a response |
 //! | `ask` | a wish goes out: the client's requests |
+//! | `steering` | drifts, escalations and controls, both ways |
 //! | `words` | the one table of enum values, for all four |
 //!
 //! Invariant: nothing is read as what it is not. A number that we have no word for is an error, never
@@ -16,6 +17,7 @@ mod ask;
 mod operator;
 mod out;
 mod read;
+mod steering;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -23,8 +25,9 @@ mod words;
 use std::{collections::BTreeMap, collections::HashMap, sync::Arc, time::Duration};
 
 use registry::{
-    Detail, Pending, Recorded, Refusal, Run, Seq, Settled, Timestamp, Untrusted,
+    Detail, Escalation, Pending, Recorded, Refusal, Run, Seq, Settled, Timestamp, Untrusted,
     approval::Subject,
+    escalation::Closed,
     form::{Choice, Field, Form, FormError, Kind, Presence},
     run::{Plan, PlanTask, TaskState},
 };
@@ -33,25 +36,30 @@ use super::pb::pilothouse::v1 as pb;
 use words::Word;
 
 pub use agent::{
-    AwaitWish, await_, end_run, file, heartbeat, open_run, report_applied, report_plan,
-    report_task, say, withdraw,
+    AwaitWish, DriftIds, ack_control, await_, controls, end_run, file, heartbeat, open_run,
+    report_applied, report_drift, report_plan, report_task, say, withdraw,
 };
 pub use ask::{
-    Opening, ask_await, ask_decide, ask_dismiss, ask_end_run, ask_extend, ask_file, ask_get,
-    ask_get_run, ask_heartbeat, ask_history, ask_list, ask_open_run, ask_report_applied,
-    ask_report_plan, ask_report_task, ask_say, ask_watch, ask_whoami, ask_withdraw,
+    DriftReport, Opening, Order, ask_ack_control, ask_await, ask_control, ask_controls, ask_decide,
+    ask_dismiss, ask_end_run, ask_extend, ask_file, ask_get, ask_get_run, ask_heartbeat,
+    ask_history, ask_list, ask_open_run, ask_report_applied, ask_report_drift, ask_report_plan,
+    ask_report_task, ask_say, ask_watch, ask_whoami, ask_withdraw,
 };
-pub use operator::{ListWish, decide, dismiss, extend, get, get_run, history, list, watch};
+pub use operator::{
+    ListWish, control, decide, dismiss, extend, get, get_run, history, list, watch,
+};
 pub use out::{
-    Room, decided, ended_item, extended, filed, gave_up, got, got_run, heartbeat_answer,
-    history_page, open_item, opened, page, pending_left, record_item, recorded, row, settled_await,
-    snapshot_end, tick, whoami,
+    Room, controlled, decided, drifted, ended_item, extended, filed, gave_up, got, got_run,
+    handed_over, heartbeat_answer, history_page, open_item, opened, page, pending_left,
+    record_item, recorded, row, settled_await, snapshot_end, tick, whoami,
 };
 pub use read::{
-    Awaited, Filed, Me, Page, RunRecord, approval, awaited, decided_as, decision, detail,
-    extended_to, filed_as, got_back, history_back, me, opened_as, page_back, pending, run,
-    run_record, server_time, settled, watched,
+    Awaited, Filed, Me, Page, RunRecord, approval, awaited, controlled_as, decided_as, decision,
+    detail, drifted_as, extended_to, filed_as, got_back, history_back, me, opened_as, order_of,
+    page_back, pending, run, run_record, server_time, settled, watched,
 };
+
+pub use steering::{closed, escalation};
 
 /// What cannot be read: the sentence says what, and of which field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,27 +83,40 @@ impl From<Refusal> for Garbled {
 /// What is open, and the run it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// The question.
-    pub pending: Pending,
+    /// The question, or the run that stands still.
+    pub open: Open,
     /// Its run.
     pub run: Run,
 }
 
-/// One approval, waiting or ended.
+/// What waits for a person.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
-    /// It waits.
-    Pending(Arc<Pending>),
-    /// It has ended.
-    Settled(Arc<Settled>),
+pub enum Open {
+    /// A question.
+    Pending(Pending),
+    /// A run that stands still.
+    Escalation(Escalation),
 }
 
-/// One approval, whole.
+/// One approval or escalation, waiting or ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// A question that waits.
+    Pending(Arc<Pending>),
+    /// A question that has ended.
+    Settled(Arc<Settled>),
+    /// A run that stands still.
+    Escalation(Arc<Escalation>),
+    /// A run that stood still.
+    Closed(Arc<Closed>),
+}
+
+/// One approval or escalation, whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Got {
-    /// The question, and how it stands.
+    /// What it is, and how it stands.
     pub asked: Asked,
-    /// What is large of it.
+    /// What is large of a question.
     pub detail: Detail,
     /// Its run; none if it ended so long ago that it has left the server's memory.
     pub run: Option<Run>,

@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 
 use registry::{
-    ApprovalId, Digest, Name, Refusal, Seq, Untrusted, Wish,
-    command::Decide,
+    ApprovalId, Digest, EscalationId, ItemId, Name, Refusal, Seq, Untrusted, Wish,
+    command::{Decide, Direct},
     form::{Form, RawAnswers},
-    names::DecisionId,
+    names::{ControlId, DecisionId},
 };
 
-use super::{Garbled, labels_of, missing, pb, said, span_of, word, word_or_default};
+use super::{
+    Garbled, labels_of, missing, pb, said, span_of, steering::verb, word, word_or_default,
+};
 
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 500;
+/// Before the id of the last escalation, in the token of a page that ends among them.
+const ESCALATIONS: &str = "e-";
 
 /// Form and history are the owning thread's to add.
 ///
@@ -34,6 +38,22 @@ pub fn decide(req: pb::DecideRequest) -> Result<Wish, Refusal> {
         form: Form::default(),
         past: None,
         decided_before: None,
+    })))
+}
+
+/// The escalation that a pause raises gets the id `raise`.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn control(req: pb::ControlRequest, raise: EscalationId) -> Result<Wish, Refusal> {
+    Ok(Wish::Direct(Box::new(Direct {
+        control: ControlId::parse(&req.control_id)?,
+        run: req.run_id.parse()?,
+        verb: verb(req.kind, req.task_id)?,
+        note: req.note.into(),
+        answers: said(&req.escalation_id, str::parse)?,
+        raise,
+        past: None,
     })))
 }
 
@@ -64,7 +84,7 @@ pub struct ListWish {
     /// How many at most: 1 to 500. A client may leave it at 0, which the server reads as 100.
     pub limit: usize,
     /// Only those after this one.
-    pub after: Option<ApprovalId>,
+    pub after: Option<ItemId>,
     /// Only those with all of these.
     pub labels: BTreeMap<Untrusted, Untrusted>,
     /// Only of this run: our id, or the agent's own.
@@ -78,7 +98,7 @@ pub struct ListWish {
 pub fn list(req: pb::ListRequest) -> Result<ListWish, Refusal> {
     Ok(ListWish {
         limit: page_size(req.page_size)?,
-        after: said(&req.page_token, page_token)?,
+        after: said(&req.page_token, item_token)?,
         labels: labels_of(req.labels),
         run: (!req.run.is_empty()).then(|| req.run.into()),
         session: (!req.session.is_empty()).then(|| req.session.into()),
@@ -104,15 +124,43 @@ fn page_size(size: u32) -> Result<usize, Refusal> {
     }
 }
 
+/// What a page token of a list says.
+pub(super) fn item_token(token: &str) -> Result<ItemId, Garbled> {
+    match token.strip_prefix(ESCALATIONS) {
+        Some(id) => page_token(id).map(ItemId::Escalation),
+        None => page_token(token).map(ItemId::Approval),
+    }
+}
+
+/// Where the next page of a list begins.
+pub(super) fn item_token_out(id: ItemId) -> String {
+    match id {
+        ItemId::Escalation(id) => format!("{ESCALATIONS}{id}"),
+        ItemId::Approval(id) => id.to_string(),
+    }
+}
+
 fn page_token<T: std::str::FromStr>(token: &str) -> Result<T, Garbled> {
     let bad = |_| Garbled("the page token is not one that was given out".into());
     token.parse().map_err(bad)
 }
 
+/// An id that may be that of an approval or of an escalation: both look alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// If it is an approval.
+    pub approval: ApprovalId,
+    /// If it is an escalation.
+    pub escalation: EscalationId,
+}
+
 /// # Errors
 /// [`Refusal::Invalid`] for what cannot be read.
-pub fn get(req: pb::GetRequest) -> Result<ApprovalId, Refusal> {
-    req.id.parse()
+pub fn get(req: pb::GetRequest) -> Result<Named, Refusal> {
+    Ok(Named {
+        approval: req.id.parse()?,
+        escalation: req.id.parse()?,
+    })
 }
 
 /// Which run, by our id or the agent's own, and the event after which its record is wanted.

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use registry::{
-    Approval, ApprovalId, Detail, Event, Name, Pending, Principal, Recorded, Run, RunId, Seq,
-    Settled, Timestamp, Untrusted,
+    Approval, ApprovalId, Control, Detail, Event, ItemId, Name, Pending, Principal, Recorded, Run,
+    RunId, Seq, Settled, Timestamp, Untrusted,
     approval::{Applied, Attempt, Decision, Delivery, Outcome, WaitTimeout, Why},
+    drift::Level,
+    escalation::Ended,
     form::Answer,
     names::{Key, WaitId},
     run::{Presence, RunState, Task},
@@ -13,7 +15,14 @@ use registry::{
 };
 
 use super::{
-    Asked, Word, detail_out, labels_out, moment_out, pb, plan_out, span_out, subject_out, task_out,
+    Asked, Open, Word, detail_out, labels_out, moment_out,
+    operator::item_token_out,
+    pb, plan_out, span_out,
+    steering::{
+        closed_out, control_out, counts_out, drift_out, escalation_out, how_out, level_out,
+        pause_out, step_out,
+    },
+    subject_out, task_out,
 };
 
 // === For agents ===
@@ -57,6 +66,18 @@ fn awaited(state: pb::await_response::State) -> pb::AwaitResponse {
     pb::AwaitResponse { state: Some(state) }
 }
 
+/// How strongly the drift is answered.
+pub fn drifted(level: Level) -> pb::ReportDriftResponse {
+    let level = level.number().into();
+    pb::ReportDriftResponse { level }
+}
+
+/// An order, on its way to the agent.
+pub fn handed_over(control: &Control) -> pb::ControlsResponse {
+    let control = Some(control_out(control));
+    pb::ControlsResponse { control }
+}
+
 /// The server's clock.
 pub fn heartbeat_answer(now: Timestamp) -> pb::HeartbeatResponse {
     let server_time = moment(now);
@@ -88,22 +109,35 @@ impl Room {
     }
 }
 
-/// One entry of a page; of its run all but the tasks and the plan.
-pub fn open_item(pending: &Pending, run: &Run) -> pb::OpenItem {
+/// One entry of a page; of its run all but what may be long.
+pub fn open_item(open: &Open, run: &Run) -> pb::OpenItem {
+    use pb::open_item::Item;
     let run = pb::Run {
         tasks: Vec::new(),
         plan: None,
+        drifts: Vec::new(),
+        counts: Vec::new(),
+        controls: Vec::new(),
         ..run_out(run)
     };
+    let item = match open {
+        Open::Pending(pending) => Item::Pending(pending_out(pending)),
+        Open::Escalation(escalation) => Item::Escalation(escalation_out(escalation)),
+    };
     pb::OpenItem {
-        pending: Some(pending_out(pending)),
+        item: Some(item),
         run: Some(run),
     }
 }
 
 /// One entry of what has ended.
-pub fn ended_item(settled: &Settled) -> pb::Settled {
-    settled_out(settled)
+pub fn ended_item(ended: &Ended) -> pb::EndedItem {
+    use pb::ended_item::Item;
+    let item = match ended {
+        Ended::Approval(settled) => Item::Settled(settled_out(settled)),
+        Ended::Escalation(closed) => Item::Closed(closed_out(closed)),
+    };
+    pb::EndedItem { item: Some(item) }
 }
 
 /// One entry of a run's record; `prev_seq` is the one before it.
@@ -112,25 +146,27 @@ pub fn record_item(recorded: &Recorded, prev_seq: Seq) -> pb::Recorded {
 }
 
 /// One page of what is open: the next one begins after `next`; it holds all up to the event `as_of`.
-pub fn page(items: Vec<pb::OpenItem>, next: Option<ApprovalId>, as_of: Seq) -> pb::ListResponse {
+pub fn page(items: Vec<pb::OpenItem>, next: Option<ItemId>, as_of: Seq) -> pb::ListResponse {
     pb::ListResponse {
         items,
-        next_page_token: next.map(|id| id.to_string()).unwrap_or_default(),
+        next_page_token: next.map(item_token_out).unwrap_or_default(),
         as_of_seq: as_of,
     }
 }
 
-/// One approval, whole. The run is missing only if the server has forgotten it.
+/// One approval or escalation, whole. The run is missing only if the server has forgotten it.
 pub fn got(asked: &Asked, detail: &Detail, run: Option<&Run>) -> pb::GetResponse {
-    use pb::get_response::Approval;
-    let approval = match asked {
-        Asked::Pending(pending) => Approval::Pending(pending_out(pending)),
-        Asked::Settled(settled) => Approval::Settled(settled_out(settled)),
+    use pb::get_response::Item;
+    let item = match asked {
+        Asked::Pending(pending) => Item::Pending(pending_out(pending)),
+        Asked::Settled(settled) => Item::Settled(settled_out(settled)),
+        Asked::Escalation(escalation) => Item::Escalation(escalation_out(escalation)),
+        Asked::Closed(closed) => Item::Closed(closed_out(closed)),
     };
     pb::GetResponse {
         detail: Some(detail_out(detail)),
         run: run.map(run_out),
-        approval: Some(approval),
+        item: Some(item),
     }
 }
 
@@ -144,9 +180,9 @@ pub fn got_run(run: &Run, record: Vec<pb::Recorded>, has_more: bool) -> pb::GetR
 }
 
 /// One page of what has ended: the next one begins before the event `next`.
-pub fn history_page(settled: Vec<pb::Settled>, next: Option<Seq>) -> pb::HistoryResponse {
+pub fn history_page(items: Vec<pb::EndedItem>, next: Option<Seq>) -> pb::HistoryResponse {
     pb::HistoryResponse {
-        settled,
+        items,
         next_page_token: next.map(|seq| seq.to_string()).unwrap_or_default(),
     }
 }
@@ -155,6 +191,12 @@ pub fn history_page(settled: Vec<pb::Settled>, next: Option<Seq>) -> pb::History
 pub fn decided(settled: &Settled) -> pb::DecideResponse {
     let settled = Some(settled_out(settled));
     pb::DecideResponse { settled }
+}
+
+/// The order as it stands: also the first one, to a retry.
+pub fn controlled(control: &Control) -> pb::ControlResponse {
+    let control = Some(control_out(control));
+    pb::ControlResponse { control }
 }
 
 /// The deadline as it is now.
@@ -192,6 +234,8 @@ pub fn row(row: &Row) -> pb::WatchResponse {
         Row::Run(run) => What::Run(run_out(run)),
         Row::Pending(pending) => What::Pending(pending_out(pending)),
         Row::Settled(settled) => What::Settled(settled_out(settled)),
+        Row::Escalation(escalation) => What::Escalation(escalation_out(escalation)),
+        Row::Closed(closed) => What::Closed(closed_out(closed)),
     })
 }
 
@@ -364,6 +408,7 @@ fn withdrawn(why: &Why) -> pb::Withdrawn {
     use pb::withdrawn::Why as Out;
     let why = match why {
         Why::RunEnded(end) => Out::RunEnded(end.number()),
+        Why::Cancelled { by } => Out::Cancelled(pb::Cancelled { by: by.to_string() }),
         Why::Superseded { by } => Out::SupersededBy(by.to_string()),
         Why::Agent { reason } => Out::AgentReason(text(reason)),
         Why::AnsweredElsewhere { granted, detail } => {
@@ -422,6 +467,11 @@ fn run_out(run: &Run) -> pb::Run {
         tasks: run.tasks.iter().map(task).collect(),
         plan: run.plan.as_ref().map(plan_out),
         open_approval_ids: run.open.iter().map(ApprovalId::to_string).collect(),
+        pause: pause_out(run.pause),
+        held_by: or_nothing(run.held_by.as_ref()),
+        drifts: run.drifts.iter().map(drift_out).collect(),
+        counts: counts_out(&run.counts),
+        controls: run.controls.iter().map(control_out).collect(),
     }
 }
 
@@ -430,6 +480,8 @@ fn run_state(state: RunState) -> (i32, i32) {
     match state {
         RunState::Running => (pb::RunState::Running as i32, nothing),
         RunState::Waiting => (pb::RunState::Waiting as i32, nothing),
+        RunState::Pausing => (pb::RunState::Pausing as i32, nothing),
+        RunState::Paused(_) => (pb::RunState::Paused as i32, nothing),
         RunState::Parked(kind) => (pb::RunState::Parked as i32, kind.number()),
         RunState::Ended(end) => (end.number(), nothing),
     }
@@ -511,6 +563,38 @@ fn event(event: &Event) -> pb::event::What {
         Event::Said { run, text: words } => What::Said(pb::Said {
             run_id: run.to_string(),
             text: text(words),
+        }),
+        Event::DriftReported { run, drift } => What::DriftReported(pb::DriftReported {
+            run_id: run.to_string(),
+            drift: Some(drift_out(drift)),
+        }),
+        Event::DriftLevelled { run, drift, level } => What::DriftLevelled(pb::DriftLevelled {
+            run_id: run.to_string(),
+            drift_id: drift.to_string(),
+            level: level_out(Some(*level)),
+        }),
+        Event::PauseMoved { run, pause } => What::PauseMoved(pb::PauseMoved {
+            run_id: run.to_string(),
+            pause: pause_out(*pause),
+        }),
+        Event::ControlIssued { control } => What::ControlIssued(control_out(control)),
+        Event::ControlMoved {
+            run,
+            id,
+            escalation,
+            step,
+        } => What::ControlMoved(pb::ControlMoved {
+            run_id: run.to_string(),
+            control_id: id.to_string(),
+            escalation_id: or_nothing(escalation.as_ref()),
+            step: Some(step_out(step)),
+        }),
+        Event::EscalationRaised { escalation } => {
+            What::EscalationRaised(escalation_out(escalation))
+        }
+        Event::EscalationClosed { id, how } => What::EscalationClosed(pb::EscalationClosed {
+            id: id.to_string(),
+            how: Some(how_out(how)),
         }),
         Event::ApprovalRequested { approval } => What::ApprovalRequested(approval_out(approval)),
         Event::ApprovalJoined { id, key } => What::ApprovalJoined(pb::ApprovalJoined {

@@ -3,21 +3,26 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use registry::{
-    Approval, ApprovalId, Detail, Digest, Event, Name, Pending, Recorded, Role, Run, RunId, Seq,
-    Settled, Tenant, Timestamp, Untrusted,
+    Approval, ApprovalId, Control, Detail, Digest, Event, ItemId, Name, Pending, Recorded, Role,
+    Run, RunId, Seq, Settled, Tenant, Timestamp, Untrusted,
     approval::{Applied, Attempt, Decision, Delivery, Outcome, WaitTimeout, Why},
     digest::Sha256,
+    drift::Level,
+    escalation::Ended,
     event::Scope,
     form::{Answer, Answers, Kind, Number},
-    names::{ControlId, DecisionId, Key, WaitId},
-    run::{Presence, RunKey, RunState, Task},
+    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    run::{Pause, Presence, RunKey, RunState, Task},
     state::Row,
     who::Decider,
 };
 
 use super::{
-    Asked, Garbled, Got, Item, Watched, detail_of, labels_of, missing, moment_of, pb, plan_of,
-    said, span_of, task_state, task_subject, tool_subject, unknown, word,
+    Asked, Garbled, Got, Item, Open, Watched, detail_of, labels_of, missing, moment_of,
+    operator::item_token,
+    pb, plan_of, said, span_of,
+    steering::{closed, control, counts, drift, escalation, how, pause, step},
+    task_state, task_subject, tool_subject, unknown, word,
 };
 
 type Read<T> = Result<T, Garbled>;
@@ -80,6 +85,25 @@ pub fn awaited(response: pb::AwaitResponse) -> Read<Awaited> {
     }
 }
 
+/// How strongly the drift is answered.
+///
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn drifted_as(response: pb::ReportDriftResponse) -> Read<Level> {
+    let number = response.level;
+    let known = |level: &Level| u32::from(level.number()) == number;
+    let level = Level::ALL.into_iter().find(known);
+    level.ok_or_else(|| Garbled(format!("the level {number} is not one that is known here")))
+}
+
+/// An order, as an agent gets it.
+///
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn order_of(response: pb::ControlsResponse) -> Read<Control> {
+    control(response.control.ok_or_else(|| missing("the order"))?)
+}
+
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
 pub fn server_time(response: pb::HeartbeatResponse) -> Read<Timestamp> {
@@ -94,7 +118,7 @@ pub struct Page {
     /// Oldest first.
     pub items: Vec<Item>,
     /// Where the next one begins; none after the last.
-    pub next: Option<ApprovalId>,
+    pub next: Option<ItemId>,
     /// The page holds all up to this event.
     pub as_of: Seq,
 }
@@ -104,14 +128,18 @@ pub struct Page {
 pub fn page_back(response: pb::ListResponse) -> Read<Page> {
     Ok(Page {
         items: all(response.items, item)?,
-        next: said(&response.next_page_token, str::parse)?,
+        next: said(&response.next_page_token, item_token)?,
         as_of: response.as_of_seq,
     })
 }
 
 fn item(item: pb::OpenItem) -> Read<Item> {
+    use pb::open_item::Item as In;
     Ok(Item {
-        pending: pending(item.pending.ok_or_else(|| missing("the question"))?)?,
+        open: match item.item.ok_or_else(|| missing("what waits"))? {
+            In::Pending(waits) => Open::Pending(pending(waits)?),
+            In::Escalation(holds) => Open::Escalation(escalation(holds)?),
+        },
         run: run(item.run.ok_or_else(|| missing("the run"))?)?,
     })
 }
@@ -119,10 +147,12 @@ fn item(item: pb::OpenItem) -> Read<Item> {
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
 pub fn got_back(response: pb::GetResponse) -> Read<Got> {
-    use pb::get_response::Approval;
-    let asked = match response.approval.ok_or_else(|| missing("the question"))? {
-        Approval::Pending(waits) => Asked::Pending(Arc::new(pending(waits)?)),
-        Approval::Settled(ended) => Asked::Settled(Arc::new(settled(ended)?)),
+    use pb::get_response::Item;
+    let asked = match response.item.ok_or_else(|| missing("the question"))? {
+        Item::Pending(waits) => Asked::Pending(Arc::new(pending(waits)?)),
+        Item::Settled(ended) => Asked::Settled(Arc::new(settled(ended)?)),
+        Item::Escalation(holds) => Asked::Escalation(Arc::new(escalation(holds)?)),
+        Item::Closed(held) => Asked::Closed(Arc::new(closed(held)?)),
     };
     let large = response.detail.ok_or_else(|| missing("the detail"))?;
     Ok(Got {
@@ -157,12 +187,26 @@ pub fn run_record(response: pb::GetRunResponse) -> Read<RunRecord> {
 ///
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
-pub fn history_back(response: pb::HistoryResponse) -> Read<(Vec<Settled>, Option<Seq>)> {
+pub fn history_back(response: pb::HistoryResponse) -> Read<(Vec<Ended>, Option<Seq>)> {
     let bad = |_| Garbled("the next page's token is no number".into());
     let next = said(&response.next_page_token, |token| {
         token.parse().map_err(bad)
     })?;
-    Ok((all(response.settled, settled)?, next))
+    Ok((all(response.items, ended)?, next))
+}
+
+fn ended(item: pb::EndedItem) -> Read<Ended> {
+    use pb::ended_item::Item;
+    match item.item.ok_or_else(|| missing("what ended"))? {
+        Item::Settled(question) => settled(question).map(Ended::Approval),
+        Item::Closed(held) => closed(held).map(Ended::Escalation),
+    }
+}
+
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn controlled_as(response: pb::ControlResponse) -> Read<Control> {
+    control(response.control.ok_or_else(|| missing("the order"))?)
 }
 
 /// # Errors
@@ -225,6 +269,8 @@ pub fn watched(response: pb::WatchResponse) -> Read<Watched> {
         What::Run(row) => Ok(Watched::Row(Row::Run(Arc::new(run(row)?)))),
         What::Pending(row) => Ok(Watched::Row(Row::Pending(Arc::new(pending(row)?)))),
         What::Settled(row) => Ok(Watched::Row(Row::Settled(Arc::new(settled(row)?)))),
+        What::Escalation(row) => Ok(Watched::Row(Row::Escalation(Arc::new(escalation(row)?)))),
+        What::Closed(row) => Ok(Watched::Row(Row::Closed(Arc::new(closed(row)?)))),
         What::End(end) => snapshot_end(end),
         What::Recorded(recorded) => {
             let (recorded, prev_seq) = recorded_of(recorded)?;
@@ -253,11 +299,14 @@ fn all<P, T>(many: Vec<P>, read: impl FnMut(P) -> Read<T>) -> Read<Vec<T>> {
     many.into_iter().map(read).collect()
 }
 
-fn moment(what: &str, at: Option<prost_types::Timestamp>) -> Read<Timestamp> {
+pub(super) fn moment(what: &str, at: Option<prost_types::Timestamp>) -> Read<Timestamp> {
     maybe_moment(what, at)?.ok_or_else(|| missing(what))
 }
 
-fn maybe_moment(what: &str, at: Option<prost_types::Timestamp>) -> Read<Option<Timestamp>> {
+pub(super) fn maybe_moment(
+    what: &str,
+    at: Option<prost_types::Timestamp>,
+) -> Read<Option<Timestamp>> {
     at.map(|at| moment_of(what, at)).transpose()
 }
 
@@ -412,6 +461,9 @@ fn why(withdrawn: pb::Withdrawn) -> Read<Why> {
         .ok_or_else(|| missing("why it was taken back"))?
     {
         In::RunEnded(end) => word(end).map(Why::RunEnded),
+        In::Cancelled(cancelled) => Ok(Why::Cancelled {
+            by: Name::written(&cancelled.by)?,
+        }),
         In::SupersededBy(by) => Ok(Why::Superseded { by: by.parse()? }),
         In::AgentReason(reason) => Ok(Why::Agent {
             reason: reason.into(),
@@ -465,19 +517,26 @@ pub fn run(run: pb::Run) -> Read<Run> {
         parent: said(&run.parent_run_id, str::parse)?,
         can_resume: run.can_resume,
         opened_at: moment("when the run was opened", run.opened_at)?,
-        state: run_state(run.state, run.interrupt_kind)?,
+        state: run_state(run.state, run.interrupt_kind, run.pause)?,
         presence: presence(run.presence, run.away_since)?,
         open: open.collect::<Result<_, _>>()?,
         tasks: all(run.tasks, task)?.into_iter().collect(),
         plan: run.plan.map(plan_of).transpose()?,
+        pause: pause(run.pause)?,
+        held_by: said(&run.held_by, str::parse)?,
+        drifts: all(run.drifts, drift)?,
+        counts: counts(run.counts),
+        controls: all(run.controls, control)?,
     })
 }
 
-fn run_state(state: i32, interrupt: i32) -> Read<RunState> {
+fn run_state(state: i32, interrupt: i32, held: i32) -> Read<RunState> {
     match pb::RunState::try_from(state) {
         Ok(pb::RunState::Running) => Ok(RunState::Running),
         Ok(pb::RunState::Waiting) => Ok(RunState::Waiting),
         Ok(pb::RunState::Parked) => word(interrupt).map(RunState::Parked),
+        Ok(pb::RunState::Pausing) => Ok(RunState::Pausing),
+        Ok(pb::RunState::Paused) => paused(pause(held)?),
         Ok(
             pb::RunState::Completed
             | pb::RunState::Failed
@@ -485,6 +544,13 @@ fn run_state(state: i32, interrupt: i32) -> Read<RunState> {
             | pb::RunState::Aborted,
         ) => word(state).map(RunState::Ended),
         Ok(pb::RunState::Unspecified) | Err(_) => Err(unknown("the run's state", state)),
+    }
+}
+
+fn paused(pause: Option<Pause>) -> Read<RunState> {
+    match pause {
+        Some(Pause::Holds(evidence)) => Ok(RunState::Paused(evidence)),
+        Some(Pause::Asked) | None => Err(missing("why the run is said to stand still")),
     }
 }
 
@@ -556,6 +622,35 @@ fn event(what: pb::event::What) -> Read<Event> {
         What::Said(e) => Event::Said {
             run: e.run_id.parse()?,
             text: e.text.into(),
+        },
+        What::DriftReported(e) => Event::DriftReported {
+            run: e.run_id.parse()?,
+            drift: drift(e.drift.ok_or_else(|| missing("the drift"))?)?,
+        },
+        What::DriftLevelled(e) => Event::DriftLevelled {
+            run: e.run_id.parse()?,
+            drift: DriftId::parse(&e.drift_id)?,
+            level: word(e.level)?,
+        },
+        What::PauseMoved(e) => Event::PauseMoved {
+            run: e.run_id.parse()?,
+            pause: pause(e.pause)?,
+        },
+        What::ControlIssued(e) => Event::ControlIssued {
+            control: Box::new(control(e)?),
+        },
+        What::ControlMoved(e) => Event::ControlMoved {
+            run: e.run_id.parse()?,
+            id: ControlId::parse(&e.control_id)?,
+            escalation: said(&e.escalation_id, str::parse)?,
+            step: step(e.step.ok_or_else(|| missing("how far it came"))?)?,
+        },
+        What::EscalationRaised(e) => Event::EscalationRaised {
+            escalation: Arc::new(escalation(e)?),
+        },
+        What::EscalationClosed(e) => Event::EscalationClosed {
+            id: e.id.parse()?,
+            how: how(e.how)?,
         },
         What::ApprovalRequested(e) => Event::ApprovalRequested {
             approval: Arc::new(approval(e)?),

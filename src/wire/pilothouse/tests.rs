@@ -16,6 +16,7 @@ use registry::{
     },
     command::{Decide, Ending, File, OpenRun},
     digest::Sha256,
+    escalation::Ended,
     event::Scope,
     form::{Answer, Answers, Choice, Field, Form, Kind, Number, Presence as Wanted},
     names::{ControlId, DecisionId, Key, WaitId},
@@ -680,13 +681,14 @@ fn everything_that_is_answered(seen: &mut Seens) {
     assert_eq!(server_time(message), Ok(at(-7)));
 
     let item = Item {
-        pending: pending(),
+        open: Open::Pending(pending()),
         run: bare_run(),
     };
-    let message = page(vec![open_item(&item.pending, &item.run)], Some(a(1)), 9);
+    let next = Some(a(1).into());
+    let message = page(vec![open_item(&item.open, &item.run)], next, 9);
     let expected = Page {
         items: vec![item],
-        next: Some(a(1)),
+        next,
         as_of: 9,
     };
     assert_eq!(
@@ -719,9 +721,10 @@ fn everything_that_is_answered(seen: &mut Seens) {
         Ok(expected)
     );
 
-    let message = history_page(vec![ended_item(&ended)], Some(5));
+    let was = Ended::Approval(ended.clone());
+    let message = history_page(vec![ended_item(&was)], Some(5));
     let message = sent("HistoryResponse", &message, seen);
-    assert_eq!(history_back(message), Ok((vec![ended.clone()], Some(5))));
+    assert_eq!(history_back(message), Ok((vec![was], Some(5))));
     let message = sent("DecideResponse", &decided(&ended), seen);
     assert_eq!(decided_as(message), Ok(ended));
     let message = sent("ExtendResponse", &extended(at(11)), seen);
@@ -860,7 +863,7 @@ fn everything_that_is_asked(seen: &mut Seens) {
 
     let wish = ListWish {
         limit: 500,
-        after: Some(id),
+        after: Some(id.into()),
         labels: labels(),
         run: Some("run-1".into()),
         session: Some("s1".into()),
@@ -869,7 +872,8 @@ fn everything_that_is_asked(seen: &mut Seens) {
     assert_eq!(list(message), Ok(wish));
     let message = sent("HistoryRequest", &ask_history(1, Some(9)), seen);
     assert_eq!(history(message), Ok((1, Some(9))));
-    assert_eq!(get(sent("GetRequest", &ask_get(id), seen)), Ok(id));
+    let named = get(sent("GetRequest", &ask_get(id.into()), seen)).unwrap();
+    assert_eq!(named.approval, id);
     let message = sent("GetRunRequest", &ask_get_run(&"run-1".into(), 4), seen);
     assert_eq!(get_run(message), Ok(("run-1".into(), 4)));
     let message = sent("WatchRequest", &ask_watch(Some(("e1", 4))), seen);

@@ -3,6 +3,7 @@
 use registry::{
     Asks,
     approval::{AppliedResult, DeliveryState, Hold, OnDeadline, Risk, Seen, Verdict},
+    drift::Level,
     run::{End, InterruptKind, Source},
 };
 
@@ -53,5 +54,6 @@ words! {
     "how the run ended" End = RunState { Completed, Failed, Cancelled, Aborted }
     "what the turn waits for" InterruptKind = InterruptKind { Approval, Tool, Confirmation, Input }
     "how far the delivery came" DeliveryState = DeliveryState { Sent, Acked, Confirmed, Failed }
+    "how strongly it is answered" Level = Level { Observe, Absorb, Nudge, CancelReinvoke, PauseEscalate, Terminate }
     "what came of it" AppliedResult = AppliedResult { Done, Failed, Skipped }
 }

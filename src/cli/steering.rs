@@ -1,0 +1,158 @@
+//! Telling runs what to do from the command line.
+
+use std::time::Duration;
+
+use registry::{
+    Control, Escalation, EscalationId, Run, RunId, Untrusted,
+    control::{Stage, Verb},
+    escalation::{Closed, How},
+    names::ControlId,
+};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    args::Place,
+    exit::{self, Stopped},
+    held, print, verbs,
+};
+use crate::{
+    connect::{CallError, Client},
+    wire::pilothouse::{Asked, Order},
+};
+
+/// Between two looks at what becomes of something.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long the answer to a status query is waited for.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// What an order is given to.
+struct Aim {
+    run: RunId,
+    answers: Option<EscalationId>,
+}
+
+/// Gives the order, and says how far it has come.
+pub(crate) async fn direct(
+    place: &Place,
+    named: &str,
+    verb: Verb,
+    note: String,
+) -> Result<u8, Stopped> {
+    let client = verbs::client(place)?;
+    let aim = aim(&client, named).await?;
+    let note = match verb {
+        Verb::Steer => without_controls(&note),
+        _ => note,
+    };
+    let order = Order {
+        id: ControlId::parse(&verbs::random_id("cli")?)?,
+        run: aim.run,
+        answers: aim.answers.filter(|_| verb.answers()),
+        verb,
+        note: note.into(),
+    };
+    let control = client.control(&order).await?;
+    let control = match control.verb {
+        Verb::StatusQuery => answered(&client, control).await?,
+        _ => control,
+    };
+    print::line(held::control_line(&control))?;
+    Ok(exit::DONE)
+}
+
+/// An escalation by its id, or a run and what holds it.
+async fn aim(client: &Client, named: &str) -> Result<Aim, Stopped> {
+    if let Ok(id) = named.parse::<EscalationId>() {
+        match client.get(id).await {
+            Ok(got) => return aim_at(&got.asked),
+            Err(CallError::Refused(told)) if told.word == "not_found" => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let run = find(client, named).await?;
+    Ok(Aim {
+        run: run.id,
+        answers: run.held_by,
+    })
+}
+
+fn aim_at(asked: &Asked) -> Result<Aim, Stopped> {
+    let at = |escalation: &Escalation| Aim {
+        run: escalation.run,
+        answers: Some(escalation.id),
+    };
+    match asked {
+        Asked::Escalation(escalation) => Ok(at(escalation)),
+        Asked::Closed(closed) => Ok(at(&closed.escalation)),
+        Asked::Pending(_) | Asked::Settled(_) => {
+            Err(Stopped::refused("this is a question: approve or reject it"))
+        }
+    }
+}
+
+async fn find(client: &Client, named: &str) -> Result<Run, Stopped> {
+    match client.get_run(&named.into(), 0).await {
+        Ok(whole) => Ok(whole.run),
+        Err(CallError::Refused(told)) if told.word == "not_found" => {
+            Err(Stopped::refused("there is no such escalation or run"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What goldfive's bridge would drop without a word (`wire/goldfive.md` §2.6) is dropped here, and said.
+fn without_controls(note: &str) -> String {
+    let kept = |c: &char| *c >= ' ' || matches!(c, '\t' | '\n');
+    let clean: String = note.chars().filter(kept).collect();
+    let dropped = note.chars().count() - clean.chars().count();
+    if dropped > 0 {
+        print::aside(format!(
+            "pilothouse: note: left out {dropped} control characters"
+        ));
+    }
+    clean
+}
+
+/// The order once its agent has said something to it, or after a while.
+async fn answered(client: &Client, mut control: Control) -> Result<Control, Stopped> {
+    let until = Instant::now() + ANSWER;
+    while control.stage() <= Stage::Sent && Instant::now() < until {
+        sleep(LOOK).await;
+        let named = Untrusted::new(control.run.to_string());
+        let run = client.get_run(&named, 0).await?.run;
+        control = run.control(&control.id).cloned().unwrap_or(control);
+    }
+    Ok(control)
+}
+
+/// Waits until a run that stands still has been answered.
+pub(crate) async fn wait(
+    client: &Client,
+    id: EscalationId,
+    until: Option<Instant>,
+) -> Result<u8, Stopped> {
+    loop {
+        match client.get(id).await {
+            Ok(got) => match &got.asked {
+                Asked::Closed(closed) => return ended(closed),
+                Asked::Escalation(_) | Asked::Pending(_) | Asked::Settled(_) => {}
+            },
+            Err(CallError::NoServer(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            print::aside("pilothouse: not yet");
+            return Ok(exit::NOT_YET);
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn ended(closed: &Closed) -> Result<u8, Stopped> {
+    print::object(&held::closed_item(closed, None))?;
+    Ok(match &closed.how {
+        How::Answered { verb, .. } if *verb == Verb::Cancel => exit::REJECTED,
+        How::Answered { .. } => exit::DONE,
+        How::Superseded { .. } | How::RunEnded(_) => exit::ENDED,
+    })
+}

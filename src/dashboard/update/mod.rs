@@ -1,0 +1,114 @@
+//! What happened changes the model, and may want something done.
+
+mod cards;
+mod keys;
+mod moving;
+mod stream;
+mod writing;
+
+use self::cards::receive;
+use self::keys::{paste, press};
+use self::moving::follow;
+use self::stream::{connect, mirror, record};
+use super::{
+    decide,
+    model::{Front, ItemId, Model, URGENT},
+    msg::{Drawn, Effect, Moment, Msg},
+};
+
+/// Changes the model, and says what is to be done. `at` never goes back.
+pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
+    model.latest = at;
+    forget_notice(model, at);
+    wake(model, at);
+    match msg {
+        Msg::Key(key) => press(model, at, key),
+        Msg::Paste(text) => paste(model, &text),
+        Msg::Resized(columns, rows) => resize(model, columns, rows),
+        Msg::Focus(focused) => focus(model, focused),
+        Msg::Tick => Vec::new(),
+        Msg::Link(link) => connect(model, at, link),
+        Msg::Snapshot { state, server_now } => {
+            model.state = state;
+            model.synced = true;
+            mirror(model, at, server_now)
+        }
+        Msg::Recorded { events, server_now } => record(model, at, &events, server_now),
+        Msg::Detail { id, detail } => receive(model, at, id, detail),
+        Msg::Decided { decision, result } => {
+            decide::answered(model, &decision, result);
+            model.changed();
+            Vec::new()
+        }
+        Msg::Drawn(drawn) => drew(model, at, drawn),
+    }
+}
+
+/// The key hints come back.
+fn forget_notice(model: &mut Model, at: Moment) {
+    if model.notice.take_if(|notice| notice.until <= at).is_some() {
+        model.changed();
+    }
+}
+
+/// What is shown may read otherwise by now.
+fn wake(model: &mut Model, at: Moment) {
+    if model.wake.is_none_or(|wake| at < wake) {
+        return;
+    }
+    model.wake = None;
+    let soon = model.now(at).map(|now| now.plus(URGENT));
+    if soon.is_some_and(|soon| model.state.overdue(soon).count() != model.urgent) {
+        model.put_in_order(at);
+    }
+    model.changed();
+}
+
+fn resize(model: &mut Model, columns: u16, rows: u16) -> Vec<Effect> {
+    model.size = (columns, rows);
+    model.changed();
+    follow(model)
+}
+
+fn focus(model: &mut Model, focused: bool) -> Vec<Effect> {
+    model.focused = Some(focused);
+    Vec::new()
+}
+
+/// The frame was written: what it showed was seen, and the card in it begins to stand, or stands on.
+fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
+    model.drawn_generation = Some(drawn.generation);
+    if let Some(list) = drawn.list {
+        model.inbox.top = list.rows.top;
+    }
+    let standing = drawn
+        .card
+        .as_ref()
+        .map(|card| (card.face, drawn.confirming));
+    model.standing = standing.map(|(face, confirming)| match model.standing {
+        Some((same, sure, since)) if same == face && sure == confirming => (face, sure, since),
+        _ => (face, confirming, at),
+    });
+    if let Some(card) = &drawn.card {
+        let seen = model
+            .seen
+            .entry((card.face.id, card.face.digest, card.raw))
+            .or_default();
+        for range in &card.seen {
+            seen.add(range.clone());
+        }
+        if let Some(open) = model
+            .open
+            .as_mut()
+            .filter(|open| open.id == ItemId::Approval(card.face.id))
+        {
+            open.top = card.rows.top;
+        }
+    }
+    if let (Some(Front::Help { top, .. }), Some(rows)) = (&mut model.front, drawn.help) {
+        *top = rows.top;
+    }
+    model.drawn = Some(drawn);
+    model.wake = model.wakes_after(at);
+    Vec::new()
+}

@@ -1,0 +1,190 @@
+//! Going from card to card, and about in one.
+
+use super::super::{
+    model::{Front, Hand, ItemId, Model, Open},
+    msg::Effect,
+};
+use super::cards::{awaits_form, fetch_unless_here};
+
+/// Opens what is selected, and hands it the keyboard.
+pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
+    let Some(id) = model.inbox.selected else {
+        return Vec::new();
+    };
+    let effects = open(model, id);
+    model.hand = Hand::Card;
+    effects
+}
+
+fn open(model: &mut Model, id: ItemId) -> Vec<Effect> {
+    if model.open.is_some_and(|open| open.id == id) {
+        return Vec::new();
+    }
+    let left = model.open.replace(Open {
+        id,
+        top: 0,
+        raw: false,
+    });
+    model.inbox.selected = Some(id);
+    if left.is_some_and(|left| !model.waits(left.id)) {
+        drop_ended(model);
+    }
+    match id {
+        ItemId::Approval(id) => fetch_unless_here(model, id),
+    }
+}
+
+/// Where list and card stand side by side, a card is always open.
+pub(super) fn follow(model: &mut Model) -> Vec<Effect> {
+    match model.inbox.selected {
+        Some(id) if model.is_wide() && model.open.is_none() => open(model, id),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// A question that ended stays in the list only while it is under the hand.
+fn drop_ended(model: &mut Model) {
+    let open = model.open.map(|open| open.id);
+    let kept = model.inbox.order.iter().copied();
+    let kept: Vec<ItemId> = kept
+        .filter(|id| Some(*id) == open || model.waits(*id))
+        .collect();
+    let left = model.inbox.selected.filter(|id| kept.contains(id));
+    model.inbox.selected = left.or(kept.first().copied());
+    model.inbox.order = kept;
+}
+
+pub(super) fn close(model: &mut Model) {
+    model.open = None;
+    model.hand = Hand::List;
+    model.front = model
+        .front
+        .take()
+        .filter(|front| matches!(front, Front::Help { .. }));
+}
+
+pub(super) fn back(model: &mut Model) -> Vec<Effect> {
+    match model.hand {
+        Hand::Field(_) | Hand::Note => {
+            if let Some(draft) = model
+                .open_approval()
+                .and_then(|id| model.drafts.get_mut(&id))
+            {
+                draft.intent = None;
+            }
+            if !model.early.is_empty() {
+                model.early.clear();
+                model.warn("the form was not here yet: what was typed is dropped");
+            } else if awaits_form(model) {
+                model.notice = None;
+            }
+            model.hand = Hand::Card;
+            Vec::new()
+        }
+        Hand::Card | Hand::List if model.is_wide() => {
+            model.hand = Hand::List;
+            Vec::new()
+        }
+        Hand::Card | Hand::List => {
+            let beside = neighbour(model);
+            close(model);
+            drop_ended(model);
+            model.inbox.selected = beside
+                .filter(|id| model.inbox.order.contains(id))
+                .or(model.inbox.selected);
+            Vec::new()
+        }
+    }
+}
+
+/// The selection if it still waits; else what comes after it, or before.
+fn neighbour(model: &Model) -> Option<ItemId> {
+    let selected = model.inbox.selected?;
+    if model.waits(selected) {
+        return Some(selected);
+    }
+    let at = model.inbox.order.iter().position(|id| *id == selected)?;
+    let after = model.inbox.order.get(at + 1);
+    after
+        .or_else(|| model.inbox.order.get(at.checked_sub(1)?))
+        .copied()
+}
+
+pub(super) fn dismiss(model: &mut Model) -> Vec<Effect> {
+    if model.front.take().is_some() {
+        return Vec::new();
+    }
+    let ended = model.open.is_some_and(|open| !model.waits(open.id));
+    if !ended {
+        return Vec::new();
+    }
+    let beside = neighbour(model);
+    close(model);
+    drop_ended(model);
+    model.inbox.selected =
+        beside
+            .filter(|id| model.inbox.order.contains(id))
+            .or(model.inbox.order.first().copied());
+    follow(model)
+}
+
+pub(super) fn step(model: &mut Model, by: isize) -> Vec<Effect> {
+    if let Some(Front::Help { top, .. }) = &mut model.front {
+        *top = clamp(*top, by, usize::MAX / 4);
+        return Vec::new();
+    }
+    match model.hand {
+        Hand::List => select(model, by),
+        Hand::Card | Hand::Field(_) | Hand::Note => scroll(model, by),
+    }
+}
+
+fn clamp(from: usize, by: isize, last: usize) -> usize {
+    from.saturating_add_signed(by).min(last)
+}
+
+fn select(model: &mut Model, by: isize) -> Vec<Effect> {
+    let Some(id) = model.inbox.beside(by) else {
+        return Vec::new();
+    };
+    if model.inbox.selected == Some(id) {
+        // Nowhere to go; but what has ended is left behind.
+        return dismiss(model);
+    }
+    model.inbox.selected = Some(id);
+    if model.is_wide() {
+        return open(model, id);
+    }
+    if model.open.take_if(|open| open.id != id).is_some() {
+        drop_ended(model);
+    }
+    Vec::new()
+}
+
+fn scroll(model: &mut Model, by: isize) -> Vec<Effect> {
+    let rows = model
+        .drawn
+        .as_ref()
+        .and_then(|drawn| drawn.card.as_ref())
+        .map(|card| card.rows);
+    let last = rows.map_or(0, |rows| rows.all.saturating_sub(rows.height));
+    if let Some(open) = &mut model.open {
+        open.top = clamp(open.top, by, last);
+    }
+    Vec::new()
+}
+
+pub(super) fn page(model: &mut Model, pages: isize) -> Vec<Effect> {
+    let drawn = model.drawn.as_ref();
+    let height = match (&model.front, model.hand) {
+        (Some(_), _) => drawn.and_then(|drawn| drawn.help).map(|rows| rows.height),
+        (None, Hand::List) => drawn
+            .and_then(|drawn| drawn.list)
+            .map(|list| list.rows.height),
+        (None, _) => drawn
+            .and_then(|drawn| drawn.card.as_ref())
+            .map(|card| card.rows.height),
+    };
+    let rows = height.unwrap_or(10).saturating_sub(1).max(1);
+    step(model, pages * isize::try_from(rows).unwrap_or(10))
+}

@@ -1,0 +1,139 @@
+//! What the server tells: the mirror follows it, and what is on the screen follows the mirror.
+
+use registry::{Event, Recorded, Timestamp, Untrusted, approval::Risk};
+
+use super::super::{
+    decide,
+    model::{BELL_GAP, DEAF, Front, Model},
+    msg::{Effect, Link, Moment},
+    words::notice,
+};
+use super::cards::{fetch, refetch};
+use super::moving::{close, follow};
+
+pub(super) fn connect(model: &mut Model, at: Moment, link: Link) -> Vec<Effect> {
+    let was_online = model.is_online();
+    if let Link::Online { me, .. } = &link {
+        model.me = Some(me.clone());
+    }
+    model.link = link;
+    model.changed();
+    match (was_online, model.is_online()) {
+        (true, true) | (false, false) => Vec::new(),
+        (true, false) => {
+            model.link_since = at;
+            model.front = model
+                .front
+                .take()
+                .filter(|front| matches!(front, Front::Help { .. }));
+            decide::lose_own(model);
+            Vec::new()
+        }
+        (false, true) => {
+            model.link_since = at;
+            model.unsay(&[notice::OFFLINE, notice::FORM_OFFLINE]);
+            refetch(model)
+        }
+    }
+}
+
+pub(super) fn record(
+    model: &mut Model,
+    at: Moment,
+    events: &[Recorded],
+    server_now: Timestamp,
+) -> Vec<Effect> {
+    let none_waited = model.state.all_pending().next().is_none();
+    for event in events {
+        model.state.apply(event);
+    }
+    if !events.iter().any(|recorded| shows(&recorded.event)) {
+        model.clock = Some((server_now, at));
+        return Vec::new();
+    }
+    let rings = events
+        .iter()
+        .any(|recorded| calls(&recorded.event, none_waited));
+    let mut effects = mirror(model, at, server_now);
+    effects.extend(rings.then(|| ring(model, at)).flatten());
+    effects
+}
+
+/// Whether anything that is on the screen may follow from it.
+fn shows(event: &Event) -> bool {
+    event.approval().is_some() || matches!(event, Event::PresenceChanged { .. })
+}
+
+/// Whether somebody should look up.
+fn calls(event: &Event, none_waited: bool) -> bool {
+    match event {
+        Event::ApprovalRequested { approval } => none_waited || approval.risk == Risk::High,
+        _ => false,
+    }
+}
+
+fn ring(model: &mut Model, at: Moment) -> Option<Effect> {
+    let lately = model
+        .rang_at
+        .is_some_and(|rang| at.saturating_sub(rang) < BELL_GAP);
+    if lately || model.focused == Some(true) {
+        return None;
+    }
+    model.rang_at = Some(at);
+    Some(Effect::Bell)
+}
+
+/// After the mirror changed. The card stays where it is, whatever the list does.
+pub(super) fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
+    model.clock = Some((server_now, at));
+    if model.open.is_some_and(|open| !model.waits(open.id)) {
+        model.unsay(&[
+            notice::LOADING,
+            notice::SETTLING,
+            notice::READ_FIRST,
+            notice::UNDER_WAY,
+            notice::UNREACHABLE,
+        ]);
+    }
+    decide::settle_own(model);
+    let gone = model.open.filter(|open| !model.knows(open.id));
+    if gone.is_some() {
+        if model.hand.context().takes_text() {
+            model.deaf = Some(at + DEAF);
+        }
+        close(model);
+        model.warn("the card that was open is not known to the server any more");
+    }
+    model.put_in_order(at);
+    let state = &model.state;
+    model.drafts.retain(|id, _| state.approval(*id).is_some());
+    model
+        .seen
+        .retain(|(id, ..), _| state.approval(*id).is_some());
+    model.cards.retain(|id, _| state.approval(*id).is_some());
+    model.changed();
+    let mut effects = follow(model);
+    let open = model.open_approval();
+    if let Some(id) = open.filter(|id| !model.cards.contains_key(id)) {
+        effects.extend(fetch(model, id));
+    }
+    effects.extend(title(model));
+    effects
+}
+
+fn title(model: &mut Model) -> Option<Effect> {
+    let waiting = model.waiting;
+    // Its name, without the way to it.
+    let name = model.setup.server_label.split(" · ").next();
+    let label = Untrusted::new(name.unwrap_or_default()).line();
+    let count = if waiting == 0 {
+        String::new()
+    } else {
+        format!("({waiting}) ")
+    };
+    let title = format!("{count}pilothouse {label}");
+    (model.title != title).then(|| {
+        model.title = title.clone();
+        Effect::Title(title)
+    })
+}
