@@ -23,8 +23,7 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
-    serve::identity::go_together,
-    serve::{home::Home, owner::randomness},
+    serve::{clock::Clock, home::Home, identity::go_together, owner::randomness},
     wire::pilothouse::{Asked, Got, ListWish, Open},
 };
 
@@ -54,7 +53,7 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
     tokio::pin!(asked_to_end);
     let home = Home::take(&dir).map_err(Stopped::fault)?;
     let doors = Doors::of(serve, place.socket()?).await?;
-    let mut host = Host::start(home, doors, Box::new(fatal))?;
+    let mut host = Host::start(home, doors, Clock::System, Box::new(fatal))?;
     let at = host.addresses();
     tracing::info!(data = %dir.display(), "serving on {at}");
     tokio::select! {

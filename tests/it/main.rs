@@ -6,6 +6,7 @@ mod arrows;
 mod commands;
 mod crash;
 mod dashboard;
+mod demo;
 mod desk;
 mod escapes;
 mod goldfive;
