@@ -21,6 +21,7 @@ mod replay;
 mod rows;
 mod screen;
 mod server;
+mod steering;
 mod watch;
 mod wire_limits;
 
