@@ -565,11 +565,11 @@ fn raised_anew(
     wish: &Ack,
     now: Timestamp,
 ) -> Option<Event> {
-    let answered = state.closed(control.escalation?)?;
     let answers = |newer: &Control| newer.verb.answers() && !newer.stage().is_failure();
     if held(state, run).is_some() || after(run, control).any(answers) {
         return None;
     }
+    let answered = answered_with(state, run, control)?;
     let escalation = Escalation {
         after: Some(Undone {
             verb: control.verb.clone(),
@@ -581,6 +581,16 @@ fn raised_anew(
     Some(Event::EscalationRaised {
         escalation: escalation.into(),
     })
+}
+
+/// The escalation that an order answered; of one that came beside the answer to a run that stands still, the same.
+fn answered_with<'a>(state: &'a State, run: &Run, control: &Control) -> Option<&'a Arc<Closed>> {
+    if let Some(id) = control.escalation {
+        return state.closed(id);
+    }
+    let mut answers = run.controls.iter().rev().filter(|c| c.verb.answers());
+    run.pause?;
+    answers.find_map(|answer| state.closed(answer.escalation?))
 }
 
 pub(super) fn moved(control: &Control, stage: Stage, detail: Untrusted, at: Timestamp) -> Event {
