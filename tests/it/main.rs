@@ -19,6 +19,7 @@ mod relay;
 mod replay;
 mod rows;
 mod screen;
+mod scripted;
 mod server;
 mod watch;
 mod wire_limits;
