@@ -20,6 +20,7 @@ mod relay;
 mod replay;
 mod rows;
 mod screen;
+mod scripted;
 mod server;
 mod steering;
 mod watch;
