@@ -11,9 +11,7 @@ use pilothouse::{
     serve::{clock::Clock, owner::Owner, stop::Stop},
     sources::goldfive::Door,
     wire::pb::{
-        goldfive::v1::{
-            ApprovalRequested, ControlAckResult, ControlKind, event::Payload,
-        },
+        goldfive::v1::{ApprovalRequested, ControlAckResult, ControlKind, event::Payload},
         harmonograf::v1::{TelemetryUp, harmonograf_client::HarmonografClient},
     },
 };

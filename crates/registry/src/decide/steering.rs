@@ -635,7 +635,8 @@ pub(super) fn confirmed_by_task(
 
 fn begins_again(from: Option<&TaskState>, to: &TaskState) -> bool {
     match to {
-        TaskState::Pending => from != Some(to),
+        // Nobody says so of a task twice, but to answer.
+        TaskState::Pending => true,
         TaskState::Running => from.is_some_and(TaskState::is_over),
         TaskState::Blocked { .. }
         | TaskState::Completed
