@@ -21,6 +21,7 @@ mod rows;
 mod screen;
 mod scripted;
 mod server;
+mod steered;
 mod watch;
 mod wire_limits;
 
