@@ -15,7 +15,7 @@ use super::{
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
     dashboard::{
-        self, Drawn, Effect, Link, Model, Msg, Setup, Submit, SubmitError, Theme,
+        self, Drawn, Effect, Link, Model, Msg, Order, Setup, Submit, SubmitError, Theme,
         keymap::Keymap,
         msg::{Me, Refused},
     },
@@ -337,6 +337,7 @@ impl Desk {
         match effect {
             Effect::FetchDetail(id) => self.fetch(id),
             Effect::Submit(submit) => self.submit(submit),
+            Effect::Order(order) => self.order(order),
             Effect::RetryNow => self.retry.now(),
             Effect::Quit => return Ok(self.leave()),
             Effect::Suspend => return self.suspend(),
@@ -387,6 +388,18 @@ impl Desk {
             let result = client.decide(&decide).await;
             let result = result.map(|_| ()).map_err(why_not);
             let _ = done.send(Msg::Decided { decision, result });
+        });
+    }
+
+    fn order(&self, order: Order) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let result = client.control(&order).await;
+            let result = result.map(|_| ()).map_err(why_not);
+            let _ = done.send(Msg::Ordered {
+                order: order.id,
+                result,
+            });
         });
     }
 }

@@ -19,13 +19,19 @@ pub enum Context {
     Confirm,
     /// The help page.
     Help,
+    /// One run that stands still.
+    Escalation,
+    /// The direction that a run is steered with.
+    Steer,
 }
 
-use Context::{Card, Confirm, Form, Global, Help, Inbox, Note};
+use Context::{Card, Confirm, Escalation, Form, Global, Help, Inbox, Note, Steer};
 
 impl Context {
     /// All of them, in the order of the file.
-    pub const ALL: [Self; 7] = [Global, Inbox, Card, Form, Note, Confirm, Help];
+    pub const ALL: [Self; 9] = [
+        Global, Inbox, Card, Form, Note, Escalation, Steer, Confirm, Help,
+    ];
 
     /// Its section's name in `keymap.toml`.
     #[must_use]
@@ -38,6 +44,8 @@ impl Context {
             Note => "note",
             Confirm => "confirm",
             Help => "help",
+            Escalation => "escalation",
+            Steer => "steer",
         }
     }
 
@@ -50,7 +58,7 @@ impl Context {
     /// Whether a plain character is text here, and so never a command of `[global]`.
     #[must_use]
     pub fn takes_text(self) -> bool {
-        matches!(self, Form | Note)
+        matches!(self, Form | Note | Steer)
     }
 
     /// What must keep a key here, else an operator is locked in.
@@ -58,8 +66,8 @@ impl Context {
         match self {
             Global => &[],
             Inbox => &[Action::Quit, Action::Help, Action::Dismiss],
-            Card => &[Action::Quit, Action::Help, Action::Back],
-            Form | Note => &[Action::Quit, Action::Help, Action::Back, Action::Submit],
+            Card | Escalation => &[Action::Quit, Action::Help, Action::Back],
+            Form | Note | Steer => &[Action::Quit, Action::Help, Action::Back, Action::Submit],
             Confirm => &[Action::Quit, Action::Help, Action::Dismiss, Action::Confirm],
             Help => &[Action::Quit, Action::Dismiss],
         }
@@ -107,12 +115,13 @@ macro_rules! actions {
 }
 
 const EVERYWHERE: &[Context] = &Context::ALL;
-const LISTS: &[Context] = &[Inbox, Card, Help];
+const LISTS: &[Context] = &[Inbox, Card, Escalation, Help];
 const DECIDING: &[Context] = &[Inbox, Card];
+const DIRECTING: &[Context] = &[Inbox, Escalation];
 
 actions! {
     Open            "open"             "open the selected card"                            in &[Inbox];
-    Back            "back"             "go back; what was typed is kept"                   in &[Card, Form, Note];
+    Back            "back"             "go back; what was typed is kept"                   in &[Card, Escalation, Form, Note, Steer];
     Next            "next"             "go one down"                                       in LISTS;
     Previous        "previous"         "go one up"                                         in LISTS;
     First           "first"            "go to the top"                                     in LISTS;
@@ -124,13 +133,17 @@ actions! {
     Reject          "reject"           "reject"                                            in DECIDING;
     EditForm        "edit-form"        "fill in the form"                                  in DECIDING;
     EditNote        "edit-note"        "write the note that goes with the decision"        in DECIDING;
-    CopyId          "copy-id"          "copy the id to the clipboard"                      in DECIDING;
+    CopyId          "copy-id"          "copy the id to the clipboard"                      in &[Inbox, Card, Escalation];
     ShowRaw         "show-raw"         "show the text raw, with every escape spelled out"  in DECIDING;
+    Resume          "resume"           "have a run that stands still go on as before"      in DIRECTING;
+    Steer           "steer"            "give a run a new direction"                        in DIRECTING;
+    Cancel          "cancel"           "call a run off"                                    in DIRECTING;
+    Why             "why"              "show what says that a run stands still, and why"   in DIRECTING;
     FieldNext       "field-next"       "go to the next field"                              in &[Form];
     FieldPrevious   "field-previous"   "go to the field before"                            in &[Form];
     ChoiceNext      "choice-next"      "take the next choice of the field"                 in &[Form];
     ChoicePrevious  "choice-previous"  "take the choice before"                            in &[Form];
-    Submit          "submit"           "keep the text; where a decision waits for it, send that decision"               in &[Form, Note];
+    Submit          "submit"           "keep the text; where a decision waits for it, send that decision"               in &[Form, Note, Steer];
     Confirm         "confirm"          "yes, do it"                                        in &[Confirm];
     Dismiss         "dismiss"          "close what is in front, do nothing"                in EVERYWHERE;
     RetryNow        "retry-now"        "connect again now"                                 in EVERYWHERE;
@@ -153,6 +166,9 @@ impl Action {
     /// Whether it lets an agent do something. Such an action never sits on Enter, which a hurried hand presses twice.
     #[must_use]
     pub fn permits(self) -> bool {
-        matches!(self, Self::Approve | Self::ApproveUnread | Self::Confirm)
+        matches!(
+            self,
+            Self::Approve | Self::ApproveUnread | Self::Confirm | Self::Resume | Self::Cancel
+        )
     }
 }

@@ -18,7 +18,9 @@ pub mod lines;
 mod listing;
 pub mod model;
 pub mod msg;
+mod order;
 pub mod seen;
+mod steering;
 #[cfg(test)]
 mod tests;
 pub mod theme;
@@ -27,7 +29,7 @@ pub mod view;
 pub mod words;
 
 pub use model::{Model, Setup};
-pub use msg::{Drawn, Effect, Link, Me, Moment, Msg, Refused, Submit, SubmitError};
+pub use msg::{Drawn, Effect, Link, Me, Moment, Msg, Order, Refused, Submit, SubmitError};
 pub use theme::Theme;
 pub use update::update;
 pub use view::view;

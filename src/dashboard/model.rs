@@ -2,14 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     time::Duration,
 };
 
 use registry::{
-    Approval, ApprovalId, Digest, State, Timestamp,
+    Approval, ApprovalId, Digest, ItemId, State, Timestamp,
     approval::{Pending, Settled, Verdict},
-    names::DecisionId,
+    names::{ControlId, DecisionId},
     run::Presence,
 };
 
@@ -19,8 +18,9 @@ use super::{
     keymap::{Context, Keymap},
     keys::Key,
     listing::Listing,
-    msg::{Drawn, Face, Link, Moment, Submit},
+    msg::{Drawn, Face, Link, Moment, RunFace, Submit},
     seen::Ranges,
+    steering::Steering,
     theme::Theme,
     words::{self, ASCII_SIGNS, SIGNS, Signs},
 };
@@ -83,12 +83,15 @@ pub struct Model {
     /// How many questions wait, and how many of them end soon.
     pub(super) waiting: usize,
     pub(super) urgent: usize,
+    /// How many runs stand still.
+    pub(super) paused: usize,
     pub(super) open: Option<Open>,
     pub(super) cards: BTreeMap<ApprovalId, Slot>,
     pub(super) drafts: BTreeMap<ApprovalId, Draft>,
     pub(super) seen: BTreeMap<(ApprovalId, Digest, bool), Ranges>,
     pub(super) sent: BTreeMap<ApprovalId, Sent>,
     pub(super) refused: BTreeMap<ApprovalId, String>,
+    pub(super) steering: Steering,
     pub(super) hand: Hand,
     pub(super) front: Option<Front>,
     /// The moment of the last message.
@@ -108,33 +111,12 @@ pub struct Model {
     pub(super) title: String,
 }
 
-/// What can stand in the inbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ItemId {
-    Approval(ApprovalId),
-}
-
-impl ItemId {
-    pub(super) fn approval(self) -> Option<ApprovalId> {
-        match self {
-            Self::Approval(id) => Some(id),
-        }
-    }
-}
-
-impl fmt::Display for ItemId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Approval(id) => id.fmt(f),
-        }
-    }
-}
-
 /// The card under the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
     pub(super) id: ItemId,
     pub(super) top: usize,
+    /// Its other side: a text with its escapes spelled out; of a run that stands still, the evidence.
     pub(super) raw: bool,
 }
 
@@ -183,6 +165,8 @@ pub(super) enum Front {
         face: Face,
         intent: Intent,
     },
+    /// Before a run is called off, likewise.
+    Stop(RunFace),
 }
 
 /// One line for the operator, until the next key, or until it is old or not so any more.
@@ -228,12 +212,14 @@ impl Model {
             inbox: Listing::default(),
             waiting: 0,
             urgent: 0,
+            paused: 0,
             open: None,
             cards: BTreeMap::new(),
             drafts: BTreeMap::new(),
             seen: BTreeMap::new(),
             sent: BTreeMap::new(),
             refused: BTreeMap::new(),
+            steering: Steering::default(),
             hand: Hand::List,
             front: None,
             latest: Moment::ZERO,
@@ -292,22 +278,45 @@ impl Model {
 
     /// The section of the keymap that counts now.
     pub(super) fn context(&self) -> Context {
-        match (&self.front, self.hand) {
-            (Some(Front::Help { .. }), _) => Context::Help,
-            (Some(Front::Sure { .. }), _) => Context::Confirm,
-            (None, hand) => hand.context(),
+        match &self.front {
+            Some(Front::Help { .. }) => Context::Help,
+            Some(Front::Sure { .. } | Front::Stop(_)) => Context::Confirm,
+            None => self.place(),
         }
+    }
+
+    /// The same, whatever stands in front.
+    pub(super) fn place(&self) -> Context {
+        if self.steering.writing.is_some() {
+            return Context::Steer;
+        }
+        match self.hand {
+            Hand::List => Context::Inbox,
+            Hand::Card if self.open_held().is_some() => Context::Escalation,
+            Hand::Card => Context::Card,
+            Hand::Field(_) => Context::Form,
+            Hand::Note => Context::Note,
+        }
+    }
+
+    /// The card that is open on the screen.
+    pub(super) fn open(&self) -> Option<Open> {
+        self.open
     }
 
     /// The question that is open.
     pub(super) fn open_approval(&self) -> Option<ApprovalId> {
-        self.open?.id.approval()
+        match self.open?.id {
+            ItemId::Approval(id) => Some(id),
+            ItemId::Escalation(_) => None,
+        }
     }
 
     /// Whether it is still there, waiting or ended.
     pub(super) fn knows(&self, id: ItemId) -> bool {
         match id {
             ItemId::Approval(id) => self.stands(id).is_some(),
+            ItemId::Escalation(id) => self.held(id).is_some(),
         }
     }
 
@@ -315,6 +324,7 @@ impl Model {
     pub(super) fn waits(&self, id: ItemId) -> bool {
         match id {
             ItemId::Approval(id) => self.state.pending(id).is_some(),
+            ItemId::Escalation(id) => self.state.escalation(id).is_some(),
         }
     }
 
@@ -330,12 +340,13 @@ impl Model {
         }
     }
 
-    /// How many decisions have left, and have not come back as facts.
+    /// How many decisions and orders have left, and have not come back as facts.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        let sent = self.sent.values();
-        sent.filter(|sent| sent.progress == Progress::UnderWay)
-            .count()
+        let decisions = self.sent.values().map(|sent| &sent.progress);
+        let orders = self.steering.sent.values().map(|given| &given.progress);
+        let under_way = |progress: &&Progress| **progress == Progress::UnderWay;
+        decisions.chain(orders).filter(under_way).count()
     }
 
     /// What the open card is now.
@@ -413,8 +424,14 @@ impl Model {
         DecisionId::parse(&id).ok()
     }
 
-    /// Puts the list in order: what ends soon, soonest first; then the oldest first. What ended under the hand stays
-    /// where it was.
+    /// A new id for an order.
+    pub(super) fn mint_order(&mut self) -> Option<ControlId> {
+        let id = self.mint()?;
+        ControlId::parse(id.as_str()).ok()
+    }
+
+    /// Puts the list in order: runs that stand still; what ends soon, soonest first; then the oldest first. What ended
+    /// under the hand stays where it was.
     pub(super) fn put_in_order(&mut self, at: Moment) {
         let soon = self.now(at).map(|now| now.plus(URGENT)).unwrap_or_default();
         let urgent: Vec<ApprovalId> = self
@@ -426,9 +443,11 @@ impl Model {
         let rest = self.state.all_pending().map(|pending| pending.approval.id);
         let rest = rest.filter(|id| !first.contains(id));
         let waiting = urgent.iter().copied().chain(rest).map(ItemId::Approval);
-        let mut order: Vec<ItemId> = waiting.collect();
+        let mut order = self.held_in_order();
+        self.paused = order.len();
+        order.extend(waiting);
         self.urgent = urgent.len();
-        self.waiting = order.len();
+        self.waiting = order.len() - self.paused;
         self.keep_ended_under_hand(&mut order);
         self.inbox.reorder(order);
     }
@@ -492,20 +511,23 @@ impl Model {
     /// How much of the bar is filled, of 1000; none once it is full.
     pub(super) fn settling(&self, at: Moment) -> Option<u32> {
         let face = self.face().filter(|face| !face.settled)?;
-        let since = match self.standing {
-            Some((standing, _, since)) if standing == face => at.saturating_sub(since),
-            _ => Duration::ZERO,
-        };
+        let since = self.standing.filter(|(standing, ..)| *standing == face);
+        Self::filled(at, since.map(|(.., since)| since))
+    }
+
+    pub(super) fn filled(at: Moment, since: Option<Moment>) -> Option<u32> {
+        let since = since.map_or(Duration::ZERO, |since| at.saturating_sub(since));
         let part = since.as_millis() * 1000 / SETTLING.as_millis();
         (since < SETTLING).then(|| u32::try_from(part).unwrap_or(1000))
     }
 
     fn settling_ends(&self, at: Moment) -> Option<Moment> {
-        let (_, _, since) = self.standing?;
+        let card = self.standing.map(|(.., since)| since);
+        let run = self.steering.standing.map(|(.., since)| since);
         let step = SETTLING / SETTLING_STEPS;
-        (1..=SETTLING_STEPS)
-            .map(|n| since + step * n)
-            .find(|end| *end > at)
+        let ends = card.into_iter().chain(run);
+        let ends = ends.flat_map(|since| (1..=SETTLING_STEPS).map(move |n| since + step * n));
+        ends.filter(|end| *end > at).min()
     }
 
     fn countdown(&self, at: Moment) -> Option<Moment> {
@@ -531,10 +553,13 @@ impl Model {
             .unwrap_or_default();
         let shown = self.inbox.shown(rows);
         let shown = shown.chain(self.open.map(|open| open.id));
-        let changes = shown
-            .filter_map(ItemId::approval)
-            .filter_map(|id| self.stands(id))
-            .flat_map(|stands| self.change(stands, now));
+        let changes = shown.flat_map(|id| match id {
+            ItemId::Approval(id) => {
+                let stands = self.stands(id);
+                stands.map_or_else(Vec::new, |stands| self.change(stands, now))
+            }
+            ItemId::Escalation(id) => self.held_changes(id, now),
+        });
         let urgent = self.next_urgent(now);
         changes.chain(urgent).min().map(|span| at + span)
     }
@@ -569,17 +594,6 @@ impl Model {
         let next = self.state.overdue(never).nth(self.urgent)?.deadline?;
         let soon = now.plus(URGENT);
         Some(next.since(soon) + Duration::from_millis(1))
-    }
-}
-
-impl Hand {
-    pub(super) fn context(self) -> Context {
-        match self {
-            Self::List => Context::Inbox,
-            Self::Card => Context::Card,
-            Self::Field(_) => Context::Form,
-            Self::Note => Context::Note,
-        }
     }
 }
 

@@ -3,13 +3,16 @@
 use std::{ops::Range, time::Duration};
 
 use registry::{
-    ApprovalId, Detail, Digest, Name, Recorded, Role, State, Tenant, Timestamp, Untrusted,
+    ApprovalId, Detail, Digest, EscalationId, Name, Recorded, Role, RunId, State, Tenant,
+    Timestamp, Untrusted,
     approval::{Seen, Verdict},
     form::RawAnswers,
-    names::DecisionId,
+    names::{ControlId, DecisionId},
+    run::RunState,
 };
 
 use super::keys::Key;
+pub use crate::wire::pilothouse::Order;
 
 /// A moment of the loop's monotonic clock: how long after its start.
 pub type Moment = Duration;
@@ -54,6 +57,13 @@ pub enum Msg {
     Decided {
         /// Which decision.
         decision: DecisionId,
+        /// Whether it was taken.
+        result: Result<(), SubmitError>,
+    },
+    /// The server answered an order. What becomes of it comes as events.
+    Ordered {
+        /// Which order.
+        order: ControlId,
         /// Whether it was taken.
         result: Result<(), SubmitError>,
     },
@@ -123,6 +133,8 @@ pub enum Effect {
     FetchDetail(ApprovalId),
     /// Send a decision.
     Submit(Submit),
+    /// Give an order to a run.
+    Order(Order),
     /// Connect now.
     RetryNow,
     /// Leave.
@@ -169,10 +181,20 @@ pub struct Drawn {
     pub list: Option<ListDrawn>,
     /// The card, where it was drawn and nothing stood before it.
     pub card: Option<CardDrawn>,
+    /// The run that an order would go to, where its card was drawn and nothing stood before it.
+    pub run: Option<RunDrawn>,
     /// Whether «are you sure?» stood before the card.
     pub confirming: bool,
     /// Rows of the help: the first, how many fit, how many there are.
     pub help: Option<Rows>,
+}
+
+impl Drawn {
+    /// The rows of the card, whatever it is about.
+    pub(super) fn card_rows(&self) -> Option<Rows> {
+        let card = self.card.as_ref().map(|card| card.rows);
+        card.or(self.run.map(|run| run.rows))
+    }
 }
 
 /// Which rows of a longer text were on the screen.
@@ -223,4 +245,34 @@ pub struct Face {
     pub settled: bool,
     /// What happened to it meanwhile: counts attempts, waiters that gave up, moved deadlines.
     pub happened: u64,
+}
+
+/// A run, or the card of one that stands still, as it was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunDrawn {
+    /// What it was.
+    pub face: RunFace,
+    /// The rows of its card.
+    pub rows: Rows,
+}
+
+/// What a run was when it was drawn; while this is the same, an order to it means the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunFace {
+    /// Which run.
+    pub run: RunId,
+    /// The escalation that is answered.
+    pub held: Option<EscalationId>,
+    /// Whether that was over.
+    pub closed: bool,
+    /// What the run did.
+    pub state: RunState,
+    /// Whether its agent was gone.
+    pub away: bool,
+    /// Whether an order waited for an agent that takes it.
+    pub unheard: bool,
+    /// How many drifts of it were known, and when the newest came.
+    pub drifted: (usize, Option<Timestamp>),
+    /// How many tasks and questions would end with it.
+    pub ends: usize,
 }

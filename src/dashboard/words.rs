@@ -5,6 +5,8 @@ use std::time::Duration;
 use registry::{
     Approval, Pending, Settled, Timestamp, Untrusted,
     approval::{Outcome, Risk, Subject, Verdict},
+    control::Verb,
+    escalation::{Closed, How},
     form::Choice,
 };
 
@@ -23,6 +25,14 @@ pub struct Signs {
     pub expired: &'static str,
     /// Taken back.
     pub withdrawn: &'static str,
+    /// A run that stands still.
+    pub held: &'static str,
+    /// Begun.
+    pub running: &'static str,
+    /// Not begun, or not needed.
+    pub idle: &'static str,
+    /// Sent another way.
+    pub steered: &'static str,
     /// On its way.
     pub sent: &'static str,
     /// The agent is not there.
@@ -67,6 +77,10 @@ pub const SIGNS: Signs = Signs {
     rejected: "✗",
     expired: "⌛",
     withdrawn: "⊘",
+    held: "‖",
+    running: "▶",
+    idle: "·",
+    steered: "»",
     sent: "…",
     away: "☠",
     beware: "⚠",
@@ -94,6 +108,10 @@ pub const ASCII_SIGNS: Signs = Signs {
     rejected: "x",
     expired: "%",
     withdrawn: "-",
+    held: "||",
+    running: ">",
+    idle: ".",
+    steered: ">>",
     sent: "~",
     away: "@",
     beware: "!",
@@ -226,6 +244,30 @@ pub fn ended(settled: &Settled) -> String {
     }
 }
 
+/// The sign of how it ended that a run stood still.
+#[must_use]
+pub fn closed_sign(signs: &Signs, how: &How) -> &'static str {
+    match how {
+        How::Answered { verb, .. } => match verb {
+            Verb::Steer => signs.steered,
+            Verb::Cancel => signs.rejected,
+            _ => signs.granted,
+        },
+        How::Superseded { .. } | How::RunEnded(_) => signs.withdrawn,
+    }
+}
+
+/// How it ended that a run stood still, and by whom.
+#[must_use]
+pub fn closed(closed: &Closed) -> String {
+    let (word, at) = (closed.how.word(), clock(closed.at));
+    match &closed.how {
+        How::Answered { by, .. } => format!("{word} by {} at {at}", safe(by)),
+        How::Superseded { .. } => format!("{word} at {at}: another drift took its place"),
+        How::RunEnded(end) => format!("over at {at}: the run was {}", end.word()),
+    }
+}
+
 /// Who may answer, as the card says it.
 #[must_use]
 pub fn asks(approval: &Approval) -> String {
@@ -284,6 +326,14 @@ pub mod notice {
     /// Foreign and gone.
     pub const UNREACHABLE: &str =
         "cannot be delivered any more: its agent is gone and does not come back";
+    /// Approve or reject where a run stands still.
+    pub const NO_QUESTION: &str =
+        "this run stands still, it asks nothing: resume, steer or cancel it";
+    /// Resume, steer or cancel where a question is.
+    pub const NO_RUN: &str = "this is a question: approve or reject it";
+    /// Level 5.
+    pub const ABORTING: &str =
+        "the run is being aborted, and nobody can answer that: the same drift had held it before";
     /// The decision is under way.
     pub const UNDER_WAY: &str = "already sent: waiting for the server";
     /// No form.

@@ -1,7 +1,7 @@
 //! What keys do, and do not.
 
 use registry::{
-    Event, State,
+    Event, ItemId, State,
     approval::{Attempt, Risk, Seen, Verdict, WaitTimeout},
     names::{DecisionId, WaitId},
     run::{Presence, Source},
@@ -10,7 +10,7 @@ use registry::{
 use super::desk::*;
 use crate::dashboard::{
     Effect, Msg, SubmitError,
-    model::{Hand, ItemId},
+    model::Hand,
     msg::Refused,
     words::notice,
 };

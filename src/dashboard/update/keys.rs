@@ -1,6 +1,6 @@
 //! From a key to an action, or into the text that is being typed.
 
-use registry::{approval::Verdict, limits};
+use registry::{approval::Verdict, control, limits};
 
 use super::super::{
     actions::{Action, Context},
@@ -10,10 +10,12 @@ use super::super::{
     keys::{Code, Key},
     model::{DEAF, EARLY_KEYS, Front, Hand, Model, Slot},
     msg::{Effect, Moment},
+    order,
     words::{self, notice},
 };
 use super::cards::{awaits_form, fetch};
 use super::moving::{back, dismiss, open_selected, page, step};
+use super::steering::{order_here, paste_direction, type_direction, why, write};
 use super::writing::{
     choice_or_text, decide_here, edit_form, edit_note, field_or_text, step_field, submit,
 };
@@ -51,6 +53,8 @@ pub(super) fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
             model.typed.clear();
             if waiting {
                 type_early(model, key);
+            } else if context == Context::Steer {
+                type_direction(model, key);
             } else if context.takes_text() {
                 type_text(model, key);
             }
@@ -63,6 +67,9 @@ pub(super) fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
 pub(super) fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     model.changed();
     model.typed.clear();
+    if let (None, Some(aim)) = (&model.front, model.steering.writing) {
+        return paste_direction(model, aim, text);
+    }
     if awaits_form(model) {
         model.warn("not pasted: the form is not here yet");
         return Vec::new();
@@ -149,18 +156,29 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
         Action::EditNote => edit_note(model, at),
         Action::CopyId => copy_id(model),
         Action::ShowRaw => show_raw(model),
+        Action::Resume => order_here(model, at, control::Verb::Resume),
+        Action::Cancel => order_here(model, at, control::Verb::Cancel),
+        Action::Steer => write(model, at),
+        Action::Why => why(model),
         Action::FieldNext => field_or_text(model, key, 1),
         Action::FieldPrevious => field_or_text(model, key, -1),
         Action::ChoiceNext => choice_or_text(model, key, true),
         Action::ChoicePrevious => choice_or_text(model, key, false),
         Action::Submit => submit(model, at),
-        Action::Confirm => decide::confirmed(model, at),
+        Action::Confirm => confirm(model, at),
         Action::Dismiss => dismiss(model),
         Action::RetryNow => retry_now(model),
         Action::Redraw => vec![Effect::Repaint],
         Action::Suspend => vec![Effect::Suspend],
         Action::Help => help(model),
         Action::Quit => vec![Effect::Quit],
+    }
+}
+
+fn confirm(model: &mut Model, at: Moment) -> Vec<Effect> {
+    match model.front {
+        Some(Front::Stop(face)) => order::confirmed(model, at, face),
+        _ => decide::confirmed(model, at),
     }
 }
 
@@ -201,8 +219,8 @@ fn help(model: &mut Model) -> Vec<Effect> {
     let about = |of| Some(Front::Help { of, top: 0 });
     model.front = match model.front.take() {
         Some(Front::Help { .. }) => None,
-        Some(Front::Sure { .. }) => about(Context::Confirm),
-        None => about(model.hand.context()),
+        Some(Front::Sure { .. } | Front::Stop(_)) => about(Context::Confirm),
+        None => about(model.place()),
     };
     Vec::new()
 }

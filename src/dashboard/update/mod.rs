@@ -3,17 +3,22 @@
 mod cards;
 mod keys;
 mod moving;
+mod steering;
 mod stream;
 mod writing;
+
+use registry::ItemId;
 
 use self::cards::receive;
 use self::keys::{paste, press};
 use self::moving::follow;
 use self::stream::{connect, mirror, record};
+
 use super::{
     decide,
-    model::{Front, ItemId, Model, URGENT},
+    model::{Front, Model, URGENT},
     msg::{Drawn, Effect, Moment, Msg},
+    order,
 };
 
 /// Changes the model, and says what is to be done. `at` never goes back.
@@ -37,6 +42,11 @@ pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
         Msg::Detail { id, detail } => receive(model, at, id, detail),
         Msg::Decided { decision, result } => {
             decide::answered(model, &decision, result);
+            model.changed();
+            Vec::new()
+        }
+        Msg::Ordered { order, result } => {
+            order::answered(model, &order, result);
             model.changed();
             Vec::new()
         }
@@ -105,10 +115,28 @@ fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
             open.top = card.rows.top;
         }
     }
+    drew_run(model, at, &drawn);
     if let (Some(Front::Help { top, .. }), Some(rows)) = (&mut model.front, drawn.help) {
         *top = rows.top;
     }
     model.drawn = Some(drawn);
     model.wake = model.wakes_after(at);
     Vec::new()
+}
+
+/// The same for the card of a run that stands still.
+fn drew_run(model: &mut Model, at: Moment, drawn: &Drawn) {
+    let confirming = drawn.confirming;
+    let before = model.steering.standing;
+    model.steering.standing = drawn.run.map(|run| match before {
+        Some((same, sure, since)) if same == run.face && sure == confirming => (same, sure, since),
+        _ => (run.face, confirming, at),
+    });
+    let drawn_id = drawn.run.and_then(|run| run.face.held);
+    if let (Some(id), Some(run)) = (model.open_held(), drawn.run)
+        && drawn_id == Some(id)
+        && let Some(open) = &mut model.open
+    {
+        open.top = run.rows.top;
+    }
 }

@@ -1,10 +1,13 @@
 //! Going from card to card, and about in one.
 
+use registry::ItemId;
+
 use super::super::{
-    model::{Front, Hand, ItemId, Model, Open},
-    msg::Effect,
+    model::{Front, Hand, Model, Open},
+    msg::{Drawn, Effect},
 };
 use super::cards::{awaits_form, fetch_unless_here};
+use super::steering::leave;
 
 /// Opens what is selected, and hands it the keyboard.
 pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
@@ -31,6 +34,8 @@ fn open(model: &mut Model, id: ItemId) -> Vec<Effect> {
     }
     match id {
         ItemId::Approval(id) => fetch_unless_here(model, id),
+        // All that it shows came with the stream.
+        ItemId::Escalation(_) => Vec::new(),
     }
 }
 
@@ -64,6 +69,9 @@ pub(super) fn close(model: &mut Model) {
 }
 
 pub(super) fn back(model: &mut Model) -> Vec<Effect> {
+    if model.steering.writing.is_some() {
+        return leave(model);
+    }
     match model.hand {
         Hand::Field(_) | Hand::Note => {
             if let Some(draft) = model
@@ -162,11 +170,7 @@ fn select(model: &mut Model, by: isize) -> Vec<Effect> {
 }
 
 fn scroll(model: &mut Model, by: isize) -> Vec<Effect> {
-    let rows = model
-        .drawn
-        .as_ref()
-        .and_then(|drawn| drawn.card.as_ref())
-        .map(|card| card.rows);
+    let rows = model.drawn.as_ref().and_then(Drawn::card_rows);
     let last = rows.map_or(0, |rows| rows.all.saturating_sub(rows.height));
     if let Some(open) = &mut model.open {
         open.top = clamp(open.top, by, last);
@@ -181,9 +185,7 @@ pub(super) fn page(model: &mut Model, pages: isize) -> Vec<Effect> {
         (None, Hand::List) => drawn
             .and_then(|drawn| drawn.list)
             .map(|list| list.rows.height),
-        (None, _) => drawn
-            .and_then(|drawn| drawn.card.as_ref())
-            .map(|card| card.rows.height),
+        (None, _) => drawn.and_then(Drawn::card_rows).map(|rows| rows.height),
     };
     let rows = height.unwrap_or(10).saturating_sub(1).max(1);
     step(model, pages * isize::try_from(rows).unwrap_or(10))

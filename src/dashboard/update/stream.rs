@@ -6,6 +6,7 @@ use super::super::{
     decide,
     model::{BELL_GAP, DEAF, Front, Model},
     msg::{Effect, Link, Moment},
+    order,
     words::notice,
 };
 use super::cards::{fetch, refetch};
@@ -27,6 +28,7 @@ pub(super) fn connect(model: &mut Model, at: Moment, link: Link) -> Vec<Effect> 
                 .take()
                 .filter(|front| matches!(front, Front::Help { .. }));
             decide::lose_own(model);
+            order::lose_own(model);
             Vec::new()
         }
         (false, true) => {
@@ -46,8 +48,9 @@ pub(super) fn record(
     let none_waited = model.state.all_pending().next().is_none();
     for event in events {
         model.state.apply(event);
+        order::tell(model, &event.event);
     }
-    if !events.iter().any(|recorded| shows(&recorded.event)) {
+    if !events.iter().any(|recorded| shows(model, &recorded.event)) {
         model.clock = Some((server_now, at));
         return Vec::new();
     }
@@ -60,14 +63,18 @@ pub(super) fn record(
 }
 
 /// Whether anything that is on the screen may follow from it.
-fn shows(event: &Event) -> bool {
-    event.approval().is_some() || matches!(event, Event::PresenceChanged { .. })
+fn shows(model: &Model, event: &Event) -> bool {
+    let held = event.run().and_then(|run| model.state.run(run)?.held_by);
+    let of_open = || model.aim().is_some_and(|aim| event.run() == Some(aim.run));
+    let seen = held.is_some() || event.item().is_some() || of_open();
+    seen || matches!(event, Event::PresenceChanged { .. })
 }
 
 /// Whether somebody should look up.
 fn calls(event: &Event, none_waited: bool) -> bool {
     match event {
         Event::ApprovalRequested { approval } => none_waited || approval.risk == Risk::High,
+        Event::EscalationRaised { .. } => true,
         _ => false,
     }
 }
@@ -96,14 +103,16 @@ pub(super) fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Ve
         ]);
     }
     decide::settle_own(model);
+    order::settle_own(model);
     let gone = model.open.filter(|open| !model.knows(open.id));
     if gone.is_some() {
-        if model.hand.context().takes_text() {
+        if model.place().takes_text() {
             model.deaf = Some(at + DEAF);
         }
         close(model);
         model.warn("the card that was open is not known to the server any more");
     }
+    model.steering.forget(&model.state);
     model.put_in_order(at);
     let state = &model.state;
     model.drafts.retain(|id, _| state.approval(*id).is_some());
@@ -122,7 +131,7 @@ pub(super) fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Ve
 }
 
 fn title(model: &mut Model) -> Option<Effect> {
-    let waiting = model.waiting;
+    let waiting = model.waiting + model.paused;
     // Its name, without the way to it.
     let name = model.setup.server_label.split(" · ").next();
     let label = Untrusted::new(name.unwrap_or_default()).line();

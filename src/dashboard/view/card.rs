@@ -102,7 +102,7 @@ impl Scene<'_> {
         Some((
             open,
             self.model.face()?,
-            self.model.stands(open.id.approval()?)?,
+            self.model.stands(self.model.open_approval()?)?,
         ))
     }
 

@@ -1,6 +1,7 @@
 //! The last row: what the keys do here, or the answer to the last one.
 
 use ratatui::layout::Rect;
+use registry::ItemId;
 
 use super::{
     super::{
@@ -36,6 +37,16 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
             (Action::ShowRaw, "raw"),
             (Action::CopyId, "copy id"),
         ],
+        Context::Escalation => &[
+            (Action::Back, "back"),
+            (Action::Resume, "resume"),
+            (Action::Steer, "steer"),
+            (Action::Cancel, "cancel"),
+            (Action::Why, "why"),
+            (Action::Next, "scroll"),
+            (Action::CopyId, "copy id"),
+        ],
+        Context::Steer => &[(Action::Submit, "send"), (Action::Back, "keep as draft")],
         Context::Form => &[
             (Action::Submit, "keep"),
             (Action::Back, "back"),
@@ -50,12 +61,23 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
 
 /// What an answered question no longer takes.
 fn decides(action: Action) -> bool {
-    use Action::{Approve, ApproveUnread, EditForm, EditNote, Reject};
+    use Action::{Approve, ApproveUnread, Cancel, EditForm, EditNote, Reject, Resume, Steer};
     matches!(
         action,
-        Approve | ApproveUnread | Reject | EditForm | EditNote
+        Approve | ApproveUnread | Reject | EditForm | EditNote | Resume | Steer | Cancel
     )
 }
+
+/// What is done with a run that stands still, from the list.
+const OF_HELD: &[(Action, &str)] = &[
+    (Action::Open, "open"),
+    (Action::Resume, "resume"),
+    (Action::Steer, "steer"),
+    (Action::Cancel, "cancel"),
+    (Action::Why, "why"),
+    (Action::Next, "next"),
+    (Action::CopyId, "copy id"),
+];
 
 /// Which key to name, where several do it.
 pub(super) fn preferred(action: Action) -> &'static str {
@@ -117,10 +139,12 @@ impl Scene<'_> {
             .open
             .is_some_and(|open| !self.model.waits(open.id));
         let possible = |action: Action| !(nothing || ended && decides(action));
-        for (action, word) in hints(context)
-            .iter()
-            .filter(|(action, _)| possible(*action))
-        {
+        let held = matches!(self.model.inbox.selected, Some(ItemId::Escalation(_)));
+        let hints = match context {
+            Context::Inbox if held => OF_HELD,
+            context => hints(context),
+        };
+        for (action, word) in hints.iter().filter(|(action, _)| possible(*action)) {
             let word = self.word(*action, word);
             let key = self.key(context, *action);
             let width = u16::try_from(hint_columns(&key, &word)).unwrap_or(u16::MAX);

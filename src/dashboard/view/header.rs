@@ -88,13 +88,13 @@ impl Scene<'_> {
         if !self.model.synced {
             return String::new();
         }
-        let waiting = self.model.waiting;
-        match self.model.expiring() {
-            expiring if expiring > 0 && whole => {
-                format!("{waiting} waiting · {expiring} expiring")
-            }
-            _ => format!("{waiting} waiting"),
-        }
+        let model = self.model;
+        let paused = (model.paused > 0).then(|| format!("{} paused", model.paused));
+        let waiting = format!("{} waiting", model.waiting);
+        let expiring = model.expiring();
+        let expiring = (expiring > 0 && whole).then(|| format!("{expiring} expiring"));
+        let counts = paused.into_iter().chain([waiting]).chain(expiring);
+        counts.collect::<Vec<_>>().join(" · ")
     }
 
     fn me(&self) -> String {

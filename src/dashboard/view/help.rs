@@ -21,6 +21,8 @@ impl Scene<'_> {
             Context::Card,
             Context::Form,
             Context::Note,
+            Context::Escalation,
+            Context::Steer,
             Context::Confirm,
         ];
         let mut lines = Vec::new();
@@ -116,6 +118,8 @@ fn words(context: Context) -> &'static str {
         Context::Card => "A CARD",
         Context::Form => "A FORM",
         Context::Note => "A NOTE",
+        Context::Escalation => "A RUN THAT STANDS STILL",
+        Context::Steer => "A DIRECTION",
         Context::Confirm => "«ARE YOU SURE?»",
         Context::Help => "THE HELP",
     }

@@ -3,12 +3,16 @@
 mod banner;
 mod card;
 mod confirm;
+mod escalation;
 mod footer;
 mod form;
 mod header;
+mod held;
 mod help;
 mod inbox;
+mod orders;
 mod pen;
+mod steer;
 
 use ratatui::{Frame, layout::Rect};
 use registry::Timestamp;
@@ -53,21 +57,23 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn tiny(&self, pen: &mut Pen<'_, '_>, area: Rect) {
-        let words = format!(
-            "{} · make the window larger",
-            self.waiting(self.model.waiting)
-        );
+        let words = format!("{} · make the window larger", self.waiting());
         let words = pen.spelled(&words);
         pen.put(area, area.x, area.y, Role::Strong, &words);
     }
 
-    fn waiting(&self, waiting: usize) -> String {
+    fn waiting(&self) -> String {
+        let (paused, waiting) = (self.model.paused, self.model.waiting);
+        let paused = match paused {
+            0 => String::new(),
+            paused => format!("{paused} paused · "),
+        };
         let link = if self.model.is_online() {
             ""
         } else {
             "offline · "
         };
-        format!("{link}{waiting} waiting")
+        format!("{link}{paused}{waiting} waiting")
     }
 
     fn whole(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
@@ -92,7 +98,15 @@ impl Scene<'_> {
                 }
                 self.confirm(pen, rest, face);
             }
-            None => self.panels(pen, rest, drawn),
+            Some(Front::Stop(face)) => {
+                self.panels(pen, rest, drawn);
+                drawn.confirming = drawn.run.is_some();
+                self.stop(pen, rest, face);
+            }
+            None => {
+                self.panels(pen, rest, drawn);
+                self.steer(pen, rest);
+            }
         }
         self.footer(pen, footer);
     }
@@ -113,11 +127,18 @@ impl Scene<'_> {
                 },
             );
             drawn.list = Some(self.inbox(pen, list));
-            drawn.card = self.card_panel(pen, card);
+            self.open_card(pen, card, drawn);
         } else if open.is_some() && self.model.hand != Hand::List {
-            drawn.card = self.card_panel(pen, area);
+            self.open_card(pen, area, drawn);
         } else {
             drawn.list = Some(self.inbox(pen, area));
+        }
+    }
+
+    fn open_card(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        match self.model.open_held() {
+            Some(id) => drawn.run = self.held_panel(pen, area, id),
+            None => drawn.card = self.card_panel(pen, area),
         }
     }
 
