@@ -159,13 +159,13 @@ mod tests {
             Refusal::NotFound("approval"),
             Refusal::NotYours("somebody else decides"),
             Refusal::AlreadySettled {
-                id,
+                id: id.into(),
                 outcome: "granted".into(),
                 by: Some(Name::parse("user:ada").unwrap()),
                 at,
             },
             Refusal::AlreadySettled {
-                id,
+                id: id.into(),
                 outcome: "withdrawn".into(),
                 by: None,
                 at,

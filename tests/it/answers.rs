@@ -382,6 +382,7 @@ async fn answer(client: &Client, id: ApprovalId, verdict: Wish) -> Result<(), Ca
     let digest = match client.get(id).await?.asked {
         pilothouse::wire::pilothouse::Asked::Pending(pending) => pending.approval.digest,
         pilothouse::wire::pilothouse::Asked::Settled(settled) => settled.approval.digest,
+        other => panic!("not a question: {other:?}"),
     };
     let decide = Decide {
         id,

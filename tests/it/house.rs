@@ -137,17 +137,17 @@ impl House {
 
     /// What waits.
     pub(crate) async fn pending(&self, id: &str) -> pb::Pending {
-        match self.get(id).await.approval.unwrap() {
-            pb::get_response::Approval::Pending(pending) => pending,
-            pb::get_response::Approval::Settled(settled) => panic!("{settled:?}"),
+        match self.get(id).await.item.unwrap() {
+            pb::get_response::Item::Pending(pending) => pending,
+            other => panic!("{other:?}"),
         }
     }
 
     /// What has ended.
     pub(crate) async fn settled(&self, id: &str) -> pb::Settled {
-        match self.get(id).await.approval.unwrap() {
-            pb::get_response::Approval::Settled(settled) => settled,
-            pb::get_response::Approval::Pending(pending) => panic!("{pending:?}"),
+        match self.get(id).await.item.unwrap() {
+            pb::get_response::Item::Settled(settled) => settled,
+            other => panic!("{other:?}"),
         }
     }
 }

@@ -282,7 +282,7 @@ async fn looking_takes_a_right_too() {
         let listed = listed.map(|page| page.into_inner().items.len());
         assert_eq!(listed.map_err(told), many.map_err(String::from), "{who}");
         let history = person.history(pb::HistoryRequest::default()).await;
-        let history = history.map(|page| page.into_inner().settled.len());
+        let history = history.map(|page| page.into_inner().items.len());
         assert_eq!(history.map_err(told), many.map_err(String::from), "{who}");
         let watched = person.watch(pb::WatchRequest::default()).await;
         let watched = watched.map(|_| ()).map_err(told);

@@ -18,11 +18,11 @@ use pilothouse::{
         Listeners, Server, clock::Clock, identity::Identity, listen_on_loopback, owner::Owner,
         stop::Stop,
     },
-    wire::pilothouse::{Asked, ListWish, Opening},
+    wire::pilothouse::{Asked, ListWish, Open, Opening},
 };
 use registry::{
     Approval, ApprovalId, Command, Principal, Refusal, Run, RunId, Seq, Timestamp, Untrusted, Wish,
-    decide::Reply, digest::Sha256, log::Memory, names::WaitId, run::Source,
+    decide::Reply, digest::Sha256, escalation::Ended, log::Memory, names::WaitId, run::Source,
 };
 use tokio::runtime::{Handle, Runtime};
 
@@ -187,6 +187,7 @@ impl Known for OverGrpc<'_> {
         known.or_else(|| match self.asked(id)? {
             Asked::Pending(pending) => Some(pending.approval.clone()),
             Asked::Settled(settled) => Some(settled.approval.clone()),
+            Asked::Escalation(_) | Asked::Closed(_) => None,
         })
     }
 
@@ -225,6 +226,7 @@ impl World for OverGrpc<'_> {
             Ok(Reply::Done) => "done".to_owned(),
             Ok(Reply::Run(id)) => id.to_string(),
             Ok(Reply::Approval(id)) => format!("{id} {}", self.standing(id)),
+            Ok(other) => format!("{other:?}"),
         };
         answers.into_iter().map(tell).collect()
     }
@@ -311,7 +313,14 @@ impl OverGrpc<'_> {
                 Wish::ReportApplied {
                     id, result, detail, ..
                 } => done(client.report_applied(id, result, &detail).await),
-                Wish::OpenRun(_) | Wish::Attend { .. } | Wish::GiveUp { .. } | Wish::Observe(_) => {
+                Wish::OpenRun(_)
+                | Wish::Attend { .. }
+                | Wish::GiveUp { .. }
+                | Wish::Observe(_)
+                | Wish::ReportDrift(_)
+                | Wish::Direct(_)
+                | Wish::HandOver { .. }
+                | Wish::Ack(_) => {
                     return self
                         .owner
                         .submit(by, wish)
@@ -332,6 +341,13 @@ impl OverGrpc<'_> {
 
 fn done(answer: Result<(), CallError>) -> Result<Reply, CallError> {
     answer.map(|()| Reply::Done)
+}
+
+fn open_id(open: &Open) -> String {
+    match open {
+        Open::Pending(pending) => pending.approval.id.to_string(),
+        Open::Escalation(escalation) => escalation.id.to_string(),
+    }
 }
 
 /// A line that looks.
@@ -361,6 +377,8 @@ impl OverGrpc<'_> {
         match self.asked(id) {
             Some(Asked::Pending(_)) => "pending",
             Some(Asked::Settled(settled)) => settled.outcome.word(),
+            Some(Asked::Escalation(_)) => "held",
+            Some(Asked::Closed(closed)) => closed.how.word(),
             None => "unknown",
         }
     }
@@ -377,6 +395,7 @@ impl OverGrpc<'_> {
         match asked {
             Some(Asked::Pending(pending)) => shown_pending(&pending),
             Some(Asked::Settled(settled)) => shown_settled(&settled),
+            Some(other) => format!("{other:?}"),
             None => "nothing".into(),
         }
     }
@@ -394,7 +413,7 @@ impl OverGrpc<'_> {
             let items = self.runtime.block_on(client.list(&everything)).unwrap();
             items
                 .into_iter()
-                .map(|item| item.pending.approval.id.to_string())
+                .map(|item| open_id(&item.open))
         });
         list(open.collect::<Vec<_>>())
     }
@@ -411,12 +430,15 @@ impl OverGrpc<'_> {
             .and_then(|id| self.asked(id.parse().unwrap()));
         let before = after.map(|asked| match asked {
             Asked::Settled(settled) => settled.seq,
-            Asked::Pending(pending) => panic!("{pending:?}"),
+            other => panic!("{other:?}"),
         });
         let page = self.client(&by);
         let (page, _) = self.runtime.block_on(page.history(limit, before)).unwrap();
-        let row = |settled: &registry::Settled| {
-            format!("{} {}", settled.approval.id, settled.outcome.word())
+        let row = |ended: &Ended| match ended {
+            Ended::Approval(settled) => {
+                format!("{} {}", settled.approval.id, settled.outcome.word())
+            }
+            Ended::Escalation(closed) => format!("{} {}", closed.escalation.id, closed.how.word()),
         };
         list(page.iter().map(row))
     }

@@ -8,7 +8,7 @@ use std::{
 use futures_util::future::join_all;
 use pilothouse::wire::{
     pb::pilothouse::v1::{self as pb, Asks, Verdict},
-    pilothouse::{ListWish, Watched, ask_watch, watched},
+    pilothouse::{ListWish, Open, Watched, ask_watch, watched},
     status::refused,
 };
 use registry::{
@@ -126,7 +126,11 @@ async fn stands_where_the_server_stands(house: &House, who: &str, mirror: &State
     assert!(!listed.is_empty());
     let pending = |pending: &Arc<registry::Pending>| (**pending).clone();
     let mine: Vec<_> = mirror.all_pending().map(pending).collect();
-    let theirs: Vec<_> = listed.iter().map(|item| item.pending.clone()).collect();
+    let asked = |open: &Open| match open {
+        Open::Pending(pending) => pending.clone(),
+        Open::Escalation(escalation) => panic!("{escalation:?}"),
+    };
+    let theirs: Vec<_> = listed.iter().map(|item| asked(&item.open)).collect();
     assert_eq!(mine, theirs);
     for item in &listed {
         let run = mirror.run(item.run.id).unwrap();

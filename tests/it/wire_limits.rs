@@ -399,7 +399,7 @@ async fn arguments_come_back_byte_for_byte() {
     for (n, args) in rows.into_iter().enumerate() {
         let id = refiled(&mut agent, &run, n, args.as_bytes()).await;
         let got = house.get(&id).await;
-        let Some(pb::get_response::Approval::Pending(pending)) = got.approval else {
+        let Some(pb::get_response::Item::Pending(pending)) = got.item else {
             panic!("what arguments say decides nothing: {args}");
         };
         let detail = got.detail.unwrap();
