@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use registry::{ApprovalId, Untrusted, command::Decide};
+use registry::{ApprovalId, Recorded, RunId, Seq, Untrusted, command::Decide};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -17,6 +17,7 @@ use crate::{
     dashboard::{
         self, Drawn, Effect, Link, Model, Msg, Setup, Submit, SubmitError, Theme,
         keymap::Keymap,
+        lanes,
         msg::{Me, Refused},
     },
     serve::home::Home,
@@ -27,6 +28,9 @@ use crate::{
 const PIPE_BYTES: usize = 64 * 1024;
 /// What the network makes is drawn at most this often; what a hand does is drawn at once.
 const FRAME: Duration = Duration::from_millis(33);
+
+/// So much of the history is fetched at a time, counted.
+const HISTORY_PAGE: usize = 100;
 
 /// How long the first frame waits for a server to say that we may not see.
 const FIRST_ANSWER: Duration = Duration::from_millis(300);
@@ -336,6 +340,8 @@ impl Desk {
         let fault = |error: std::io::Error| Stopped::fault(format!("the terminal: {error}"));
         match effect {
             Effect::FetchDetail(id) => self.fetch(id),
+            Effect::FetchRun(id) => self.fetch_run(id),
+            Effect::FetchHistory { before } => self.fetch_history(before),
             Effect::Submit(submit) => self.submit(submit),
             Effect::RetryNow => self.retry.now(),
             Effect::Quit => return Ok(self.leave()),
@@ -367,6 +373,24 @@ impl Desk {
         });
     }
 
+    fn fetch_run(&self, id: RunId) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let record = record_of(&client, id).await;
+            let record = record.map_err(|error| error.to_string());
+            let _ = done.send(Msg::RunRecord { id, record });
+        });
+    }
+
+    fn fetch_history(&self, before: Option<Seq>) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let page = client.history(HISTORY_PAGE, before).await;
+            let page = page.map_err(|error| error.to_string());
+            let _ = done.send(Msg::History { before, page });
+        });
+    }
+
     fn submit(&self, submit: Submit) {
         let (client, done) = (self.client.clone(), self.done.clone());
         tokio::spawn(async move {
@@ -388,6 +412,22 @@ impl Desk {
             let result = result.map(|_| ()).map_err(why_not);
             let _ = done.send(Msg::Decided { decision, result });
         });
+    }
+}
+
+/// All pages of a run's record, as far as lanes are made from them.
+async fn record_of(client: &Client, id: RunId) -> Result<Vec<Recorded>, CallError> {
+    let named = Untrusted::new(id.to_string());
+    let (mut record, mut after) = (Vec::new(), 0);
+    loop {
+        let page = client.get_run(&named, after).await?;
+        let last = page.record.last().map_or(after, |recorded| recorded.seq);
+        let told = page.record.into_iter();
+        record.extend(told.filter(|recorded| lanes::counts(&recorded.event)));
+        if !page.has_more || last <= after {
+            return Ok(record);
+        }
+        after = last;
     }
 }
 

@@ -14,10 +14,14 @@ mod decide;
 pub mod draft;
 pub mod keymap;
 pub mod keys;
+pub mod lanes;
 pub mod lines;
 mod listing;
 pub mod model;
 pub mod msg;
+mod palette;
+mod past;
+mod runs;
 pub mod seen;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,10 @@ use super::{
     keymap::{Context, Keymap},
     keys::Key,
     listing::Listing,
-    msg::{Drawn, Face, Link, Moment, Submit},
+    msg::{Drawn, Face, Link, Moment, Rows, Submit},
+    palette::Palette,
+    past::{Older, Past},
+    runs::{Fetched, Runs},
     seen::Ranges,
     theme::Theme,
     words::{self, ASCII_SIGNS, SIGNS, Signs},
@@ -39,6 +42,8 @@ const SETTLING_STEPS: u32 = 5;
 pub const URGENT: Duration = Duration::from_secs(10 * 60);
 /// The bell rings at most this often.
 pub(super) const BELL_GAP: Duration = Duration::from_secs(30);
+/// Lanes grow at most this often.
+const LANE_STEP: Duration = Duration::from_secs(1);
 /// From this width on, list and card stand side by side.
 pub const WIDE_COLUMNS: u16 = 90;
 /// Below this nothing can be decided.
@@ -83,7 +88,11 @@ pub struct Model {
     /// How many questions wait, and how many of them end soon.
     pub(super) waiting: usize,
     pub(super) urgent: usize,
-    pub(super) open: Option<Open>,
+    pub(super) runs: Runs,
+    pub(super) past: Past,
+    pub(super) screen: Screen,
+    /// The card that is open on a screen.
+    pub(super) opened: BTreeMap<Screen, Open>,
     pub(super) cards: BTreeMap<ApprovalId, Slot>,
     pub(super) drafts: BTreeMap<ApprovalId, Draft>,
     pub(super) seen: BTreeMap<(ApprovalId, Digest, bool), Ranges>,
@@ -106,6 +115,32 @@ pub struct Model {
     pub(super) focused: Option<bool>,
     pub(super) rang_at: Option<Moment>,
     pub(super) title: String,
+}
+
+/// One of the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Screen {
+    /// What needs a human.
+    Inbox,
+    /// The work of the agents.
+    Runs,
+    /// What has ended.
+    History,
+}
+
+impl Screen {
+    /// All of them, in the order of their keys.
+    pub const ALL: [Self; 3] = [Self::Inbox, Self::Runs, Self::History];
+
+    /// Where one is, in the header.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Inbox => "inbox",
+            Self::Runs => "runs",
+            Self::History => "history",
+        }
+    }
 }
 
 /// What can stand in the inbox.
@@ -136,6 +171,17 @@ pub(super) struct Open {
     pub(super) id: ItemId,
     pub(super) top: usize,
     pub(super) raw: bool,
+}
+
+impl Open {
+    /// From its top, as it reads.
+    pub(super) fn of(id: ItemId) -> Self {
+        Self {
+            id,
+            top: 0,
+            raw: false,
+        }
+    }
 }
 
 /// Where the detail of a card stands.
@@ -183,6 +229,7 @@ pub(super) enum Front {
         face: Face,
         intent: Intent,
     },
+    Palette(Palette),
 }
 
 /// One line for the operator, until the next key, or until it is old or not so any more.
@@ -228,7 +275,10 @@ impl Model {
             inbox: Listing::default(),
             waiting: 0,
             urgent: 0,
-            open: None,
+            runs: Runs::default(),
+            past: Past::default(),
+            screen: Screen::Inbox,
+            opened: BTreeMap::new(),
             cards: BTreeMap::new(),
             drafts: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -286,22 +336,45 @@ impl Model {
         matches!(self.link, Link::Online { .. })
     }
 
+    /// Whether list and card stand side by side.
     pub(super) fn is_wide(&self) -> bool {
-        self.size.0 >= WIDE_COLUMNS
+        self.screen == Screen::Inbox && self.size.0 >= WIDE_COLUMNS
     }
 
     /// The section of the keymap that counts now.
     pub(super) fn context(&self) -> Context {
-        match (&self.front, self.hand) {
-            (Some(Front::Help { .. }), _) => Context::Help,
-            (Some(Front::Sure { .. }), _) => Context::Confirm,
-            (None, hand) => hand.context(),
+        match &self.front {
+            Some(Front::Help { .. }) => Context::Help,
+            Some(Front::Sure { .. }) => Context::Confirm,
+            Some(Front::Palette(_)) => Context::Palette,
+            None => self.place(),
         }
+    }
+
+    /// The same, whatever stands in front.
+    pub(super) fn place(&self) -> Context {
+        match (self.screen, self.hand) {
+            (Screen::Runs, _) => Context::Runs,
+            (Screen::Inbox, Hand::List) => Context::Inbox,
+            (Screen::History, Hand::List) => Context::History,
+            (_, Hand::Card) => Context::Card,
+            (_, Hand::Field(_)) => Context::Form,
+            (_, Hand::Note) => Context::Note,
+        }
+    }
+
+    /// The card that is open on the screen.
+    pub(super) fn open(&self) -> Option<Open> {
+        self.opened.get(&self.screen).copied()
+    }
+
+    pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
+        self.opened.get_mut(&self.screen)
     }
 
     /// The question that is open.
     pub(super) fn open_approval(&self) -> Option<ApprovalId> {
-        self.open?.id.approval()
+        self.open()?.id.approval()
     }
 
     /// Whether it is still there, waiting or ended.
@@ -320,7 +393,9 @@ impl Model {
 
     pub(super) fn stands(&self, id: ApprovalId) -> Option<Stands<'_>> {
         let waits = self.state.pending(id).map(|pending| Stands::Waits(pending));
-        waits.or_else(|| self.state.settled(id).map(|settled| Stands::Ended(settled)))
+        let ended = || self.state.settled(id).map(|settled| &**settled);
+        let ended = || ended().or_else(|| self.past.under_hand(id));
+        waits.or_else(|| ended().map(Stands::Ended))
     }
 
     pub(super) fn card(&self, id: ApprovalId) -> Option<&Card> {
@@ -380,6 +455,29 @@ impl Model {
         }
     }
 
+    /// Why we may not answer it, in the server's words; none where we may.
+    pub(super) fn not_ours(&self, approval: &Approval) -> Option<String> {
+        let refused = self.me.as_ref()?.may_answer(approval).err()?;
+        Some(refused.to_string())
+    }
+
+    /// Whether what the screen wants could not be fetched.
+    pub(super) fn has_failed(&self) -> bool {
+        match self.screen {
+            Screen::Runs => {
+                let record = self.runs.record();
+                record.is_some_and(|record| matches!(record.fetched, Fetched::Failed(_)))
+            }
+            Screen::History if self.open().is_none() => {
+                matches!(self.past.older, Older::Failed(..))
+            }
+            Screen::History | Screen::Inbox => {
+                let card = self.open_approval().and_then(|id| self.cards.get(&id));
+                matches!(card, Some(Slot::Failed(_)))
+            }
+        }
+    }
+
     /// Whether all of a card's text has been on the screen, in one of its spellings.
     pub(super) fn is_seen(&self, id: ApprovalId, digest: Digest, card: &Card) -> bool {
         [false, true].into_iter().any(|raw| {
@@ -431,10 +529,13 @@ impl Model {
         self.waiting = order.len();
         self.keep_ended_under_hand(&mut order);
         self.inbox.reorder(order);
+        if self.screen == Screen::Runs {
+            self.runs.put_in_order(&self.state);
+        }
     }
 
     fn keep_ended_under_hand(&self, order: &mut Vec<ItemId>) {
-        let Some(id) = self.open.map(|open| open.id) else {
+        let Some(id) = self.opened.get(&Screen::Inbox).map(|open| open.id) else {
             return;
         };
         if self.waits(id) || !self.knows(id) {
@@ -529,14 +630,39 @@ impl Model {
             .and_then(|drawn| drawn.list)
             .map(|list| list.rows)
             .unwrap_or_default();
-        let shown = self.inbox.shown(rows);
-        let shown = shown.chain(self.open.map(|open| open.id));
+        if self.screen == Screen::Runs {
+            return self.runs_change(rows, now).map(|span| at + span);
+        }
+        let listed = (self.screen == Screen::Inbox).then(|| self.inbox.shown(rows));
+        let shown = listed.into_iter().flatten();
+        let shown = shown.chain(self.open().map(|open| open.id));
         let changes = shown
             .filter_map(ItemId::approval)
             .filter_map(|id| self.stands(id))
             .flat_map(|stands| self.change(stands, now));
         let urgent = self.next_urgent(now);
         changes.chain(urgent).min().map(|span| at + span)
+    }
+
+    /// In how long the times of the runs read otherwise, or a lane grows.
+    fn runs_change(&self, rows: Rows, now: Timestamp) -> Option<Duration> {
+        let runs = self.runs.list.shown(rows).chain(self.runs.list.selected);
+        let runs = runs.filter_map(|id| self.state.run(id));
+        let times = runs.flat_map(|run| {
+            let asked = run.open.iter().filter_map(|id| self.state.pending(*id));
+            let asked = asked.map(|pending| pending.approval.filed_at);
+            let left = match run.presence {
+                Presence::Away { since } => Some(since),
+                Presence::Attached | Presence::Detached => None,
+            };
+            asked.chain(left).chain([run.opened_at])
+        });
+        let ages = times.map(|time| words::until_older(now.since(time)));
+        let selected = self.runs.list.selected.and_then(|id| self.state.run(id));
+        let goes_on = selected.filter(|run| !run.state.is_over());
+        let grows = goes_on.map(|run| now.since(run.opened_at) / u32::from(self.size.0.max(1)));
+        let grows = grows.map(|step| step.max(LANE_STEP));
+        ages.chain(grows).min()
     }
 
     /// In how long the times of a question read otherwise.
@@ -569,17 +695,6 @@ impl Model {
         let next = self.state.overdue(never).nth(self.urgent)?.deadline?;
         let soon = now.plus(URGENT);
         Some(next.since(soon) + Duration::from_millis(1))
-    }
-}
-
-impl Hand {
-    pub(super) fn context(self) -> Context {
-        match self {
-            Self::List => Context::Inbox,
-            Self::Card => Context::Card,
-            Self::Field(_) => Context::Form,
-            Self::Note => Context::Note,
-        }
     }
 }
 

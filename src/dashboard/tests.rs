@@ -5,5 +5,6 @@
 mod desk;
 mod hostile;
 mod keys;
+mod places;
 mod property;
 mod screens;

@@ -8,12 +8,15 @@ use super::super::{
     draft::{Intent, Pasted},
     keymap::Resolved,
     keys::{Code, Key},
-    model::{DEAF, EARLY_KEYS, Front, Hand, Model, Slot},
+    model::{DEAF, EARLY_KEYS, Hand, Model, Screen, Slot},
     msg::{Effect, Moment},
     words::{self, notice},
 };
 use super::cards::{awaits_form, fetch};
-use super::moving::{back, dismiss, open_selected, page, step};
+use super::moving::{back, dismiss, enter, page, step};
+use super::palette::{open_palette, run_command, type_command};
+use super::records::fetch_again;
+use super::screens::{cycle, help, show};
 use super::writing::{
     choice_or_text, decide_here, edit_form, edit_note, field_or_text, step_field, submit,
 };
@@ -49,7 +52,9 @@ pub(super) fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
         }
         Resolved::Nothing => {
             model.typed.clear();
-            if waiting {
+            if context == Context::Palette {
+                type_command(model, key);
+            } else if waiting {
                 type_early(model, key);
             } else if context.takes_text() {
                 type_text(model, key);
@@ -130,12 +135,12 @@ fn type_text(model: &mut Model, key: Key) {
     }
 }
 
-fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
+pub(super) fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
     use Verdict::{Approve, Reject};
     let wish = |verdict, unread| Intent { verdict, unread };
     match action {
-        Action::Open => open_selected(model),
-        Action::Back => back(model),
+        Action::Open => enter(model),
+        Action::Back => back(model, at),
         Action::Next => step(model, 1),
         Action::Previous => step(model, -1),
         Action::First => step(model, isize::MIN / 2),
@@ -155,6 +160,13 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
         Action::ChoicePrevious => choice_or_text(model, key, false),
         Action::Submit => submit(model, at),
         Action::Confirm => decide::confirmed(model, at),
+        Action::ShowInbox => show(model, at, Screen::Inbox),
+        Action::ShowRuns => show(model, at, Screen::Runs),
+        Action::ShowHistory => show(model, at, Screen::History),
+        Action::NextScreen => cycle(model, at, 1),
+        Action::PreviousScreen => cycle(model, at, 2),
+        Action::Command => open_palette(model),
+        Action::Run => run_command(model, at, key),
         Action::Dismiss => dismiss(model),
         Action::RetryNow => retry_now(model),
         Action::Redraw => vec![Effect::Repaint],
@@ -165,15 +177,24 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
 }
 
 fn copy_id(model: &mut Model) -> Vec<Effect> {
-    let Some(id) = model.open.map(|open| open.id).or(model.inbox.selected) else {
+    let Some(id) = id_under_hand(model) else {
         return Vec::new();
     };
     model.say(format!("copied {id}"));
-    vec![Effect::Copy(id.to_string())]
+    vec![Effect::Copy(id)]
+}
+
+fn id_under_hand(model: &Model) -> Option<String> {
+    let open = model.open().map(|open| open.id.to_string());
+    open.or_else(|| match model.screen {
+        Screen::Inbox => Some(model.inbox.selected?.to_string()),
+        Screen::Runs => Some(model.runs.list.selected?.to_string()),
+        Screen::History => Some(model.past.selected()?.approval.id.to_string()),
+    })
 }
 
 fn show_raw(model: &mut Model) -> Vec<Effect> {
-    if let Some(open) = &mut model.open {
+    if let Some(open) = model.open_mut() {
         open.raw = !open.raw;
         open.top = 0;
     }
@@ -188,6 +209,9 @@ fn retry_now(model: &mut Model) -> Vec<Effect> {
 }
 
 fn refetch_failed(model: &mut Model) -> Vec<Effect> {
+    if model.screen != Screen::Inbox && model.open().is_none() && model.has_failed() {
+        return fetch_again(model);
+    }
     match model.open_approval().map(|id| (id, model.cards.get(&id))) {
         Some((id, Some(Slot::Failed(_)))) => fetch(model, id),
         Some(_) | None => {
@@ -195,14 +219,4 @@ fn refetch_failed(model: &mut Model) -> Vec<Effect> {
             Vec::new()
         }
     }
-}
-
-fn help(model: &mut Model) -> Vec<Effect> {
-    let about = |of| Some(Front::Help { of, top: 0 });
-    model.front = match model.front.take() {
-        Some(Front::Help { .. }) => None,
-        Some(Front::Sure { .. }) => about(Context::Confirm),
-        None => about(model.hand.context()),
-    };
-    Vec::new()
 }

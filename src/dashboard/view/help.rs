@@ -22,6 +22,9 @@ impl Scene<'_> {
             Context::Form,
             Context::Note,
             Context::Confirm,
+            Context::Runs,
+            Context::History,
+            Context::Palette,
         ];
         let mut lines = Vec::new();
         self.section(pen, &mut lines, of, true);
@@ -112,11 +115,14 @@ impl Scene<'_> {
 fn words(context: Context) -> &'static str {
     match context {
         Context::Global => "EVERY PLACE",
-        Context::Inbox => "THE LIST",
+        Context::Inbox => "THE INBOX",
         Context::Card => "A CARD",
         Context::Form => "A FORM",
         Context::Note => "A NOTE",
         Context::Confirm => "«ARE YOU SURE?»",
         Context::Help => "THE HELP",
+        Context::Runs => "THE RUNS",
+        Context::History => "THE HISTORY",
+        Context::Palette => "THE COMMANDS",
     }
 }

@@ -7,15 +7,18 @@ mod footer;
 mod form;
 mod header;
 mod help;
+mod history;
 mod inbox;
+mod palette;
 mod pen;
+mod runs;
 
 use ratatui::{Frame, layout::Rect};
 use registry::Timestamp;
 
 use self::pen::Pen;
 use super::{
-    model::{Front, Hand, Model, SMALLEST, WIDE_COLUMNS},
+    model::{Front, Hand, Model, SMALLEST, Screen, WIDE_COLUMNS},
     msg::{Drawn, Moment},
     theme::Role,
     words,
@@ -92,13 +95,30 @@ impl Scene<'_> {
                 }
                 self.confirm(pen, rest, face);
             }
+            Some(Front::Palette(palette)) => {
+                let rows = palette::height(rest);
+                let below = take_rows_below(&mut rest, rows);
+                self.panels(pen, rest, drawn);
+                self.palette(pen, below, palette);
+            }
             None => self.panels(pen, rest, drawn),
         }
         self.footer(pen, footer);
     }
 
     fn panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
-        let open = self.model.open;
+        match self.model.screen {
+            Screen::Inbox => self.inbox_panels(pen, area, drawn),
+            Screen::Runs => self.runs_panels(pen, area, drawn),
+            Screen::History if self.model.open().is_some() => {
+                drawn.card = self.card_panel(pen, area);
+            }
+            Screen::History => drawn.list = Some(self.history(pen, area)),
+        }
+    }
+
+    fn inbox_panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        let open = self.model.open();
         if area.width >= WIDE_COLUMNS {
             let left = (area.width * 43 / 100).clamp(40, 64);
             let (list, card) = (
@@ -139,7 +159,11 @@ fn take_top(area: &mut Rect) -> Rect {
 }
 
 fn take_bottom(area: &mut Rect) -> Rect {
-    let height = area.height.min(1);
+    take_rows_below(area, 1)
+}
+
+fn take_rows_below(area: &mut Rect, rows: u16) -> Rect {
+    let height = area.height.min(rows);
     area.height -= height;
     Rect {
         y: area.y + area.height,
