@@ -14,11 +14,15 @@ mod decide;
 pub mod draft;
 pub mod keymap;
 pub mod keys;
+pub mod lanes;
 pub mod lines;
 mod listing;
 pub mod model;
 pub mod msg;
 mod order;
+mod palette;
+mod past;
+mod runs;
 pub mod seen;
 mod steering;
 #[cfg(test)]

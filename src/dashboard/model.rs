@@ -18,9 +18,12 @@ use super::{
     keymap::{Context, Keymap},
     keys::Key,
     listing::Listing,
-    msg::{Drawn, Face, Link, Moment, RunFace, Submit},
+    msg::{Drawn, Face, Link, Moment, Rows, RunFace, Submit},
+    palette::Palette,
+    past::{Older, Past},
+    runs::{Fetched, Runs},
     seen::Ranges,
-    steering::Steering,
+    steering::{self, Steering},
     theme::Theme,
     words::{self, ASCII_SIGNS, SIGNS, Signs},
 };
@@ -39,6 +42,8 @@ const SETTLING_STEPS: u32 = 5;
 pub const URGENT: Duration = Duration::from_secs(10 * 60);
 /// The bell rings at most this often.
 pub(super) const BELL_GAP: Duration = Duration::from_secs(30);
+/// Lanes grow at most this often.
+const LANE_STEP: Duration = Duration::from_secs(1);
 /// From this width on, list and card stand side by side.
 pub const WIDE_COLUMNS: u16 = 90;
 /// Below this nothing can be decided.
@@ -85,7 +90,11 @@ pub struct Model {
     pub(super) urgent: usize,
     /// How many runs stand still.
     pub(super) paused: usize,
-    pub(super) open: Option<Open>,
+    pub(super) runs: Runs,
+    pub(super) past: Past,
+    pub(super) screen: Screen,
+    /// The card that is open on a screen.
+    pub(super) opened: BTreeMap<Screen, Open>,
     pub(super) cards: BTreeMap<ApprovalId, Slot>,
     pub(super) drafts: BTreeMap<ApprovalId, Draft>,
     pub(super) seen: BTreeMap<(ApprovalId, Digest, bool), Ranges>,
@@ -111,6 +120,32 @@ pub struct Model {
     pub(super) title: String,
 }
 
+/// One of the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Screen {
+    /// What needs a human.
+    Inbox,
+    /// The work of the agents.
+    Runs,
+    /// What has ended.
+    History,
+}
+
+impl Screen {
+    /// All of them, in the order of their keys.
+    pub const ALL: [Self; 3] = [Self::Inbox, Self::Runs, Self::History];
+
+    /// Where one is, in the header.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Inbox => "inbox",
+            Self::Runs => "runs",
+            Self::History => "history",
+        }
+    }
+}
+
 /// The card under the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Open {
@@ -118,6 +153,17 @@ pub(super) struct Open {
     pub(super) top: usize,
     /// Its other side: a text with its escapes spelled out; of a run that stands still, the evidence.
     pub(super) raw: bool,
+}
+
+impl Open {
+    /// From its top, as it reads.
+    pub(super) fn of(id: ItemId) -> Self {
+        Self {
+            id,
+            top: 0,
+            raw: false,
+        }
+    }
 }
 
 /// Where the detail of a card stands.
@@ -167,6 +213,19 @@ pub(super) enum Front {
     },
     /// Before a run is called off, likewise.
     Stop(RunFace),
+    /// Before a task is done again: which of them.
+    Again {
+        face: RunFace,
+        at: usize,
+    },
+    Palette(Palette),
+}
+
+impl Front {
+    /// Whether it is about what can change behind it, or is out of reach without a connection.
+    pub(super) fn decides(&self) -> bool {
+        matches!(self, Self::Sure { .. } | Self::Stop(_) | Self::Again { .. })
+    }
 }
 
 /// One line for the operator, until the next key, or until it is old or not so any more.
@@ -213,7 +272,10 @@ impl Model {
             waiting: 0,
             urgent: 0,
             paused: 0,
-            open: None,
+            runs: Runs::default(),
+            past: Past::default(),
+            screen: Screen::Inbox,
+            opened: BTreeMap::new(),
             cards: BTreeMap::new(),
             drafts: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -272,8 +334,9 @@ impl Model {
         matches!(self.link, Link::Online { .. })
     }
 
+    /// Whether list and card stand side by side.
     pub(super) fn is_wide(&self) -> bool {
-        self.size.0 >= WIDE_COLUMNS
+        self.screen == Screen::Inbox && self.size.0 >= WIDE_COLUMNS
     }
 
     /// The section of the keymap that counts now.
@@ -281,6 +344,8 @@ impl Model {
         match &self.front {
             Some(Front::Help { .. }) => Context::Help,
             Some(Front::Sure { .. } | Front::Stop(_)) => Context::Confirm,
+            Some(Front::Again { .. }) => Context::Rewind,
+            Some(Front::Palette(_)) => Context::Palette,
             None => self.place(),
         }
     }
@@ -290,23 +355,29 @@ impl Model {
         if self.steering.writing.is_some() {
             return Context::Steer;
         }
-        match self.hand {
-            Hand::List => Context::Inbox,
-            Hand::Card if self.open_held().is_some() => Context::Escalation,
-            Hand::Card => Context::Card,
-            Hand::Field(_) => Context::Form,
-            Hand::Note => Context::Note,
+        match (self.screen, self.hand) {
+            (Screen::Runs, _) => Context::Runs,
+            (Screen::Inbox, Hand::List) => Context::Inbox,
+            (Screen::History, Hand::List) => Context::History,
+            (_, Hand::Card) if self.open_held().is_some() => Context::Escalation,
+            (_, Hand::Card) => Context::Card,
+            (_, Hand::Field(_)) => Context::Form,
+            (_, Hand::Note) => Context::Note,
         }
     }
 
     /// The card that is open on the screen.
     pub(super) fn open(&self) -> Option<Open> {
-        self.open
+        self.opened.get(&self.screen).copied()
+    }
+
+    pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
+        self.opened.get_mut(&self.screen)
     }
 
     /// The question that is open.
     pub(super) fn open_approval(&self) -> Option<ApprovalId> {
-        match self.open?.id {
+        match self.open()?.id {
             ItemId::Approval(id) => Some(id),
             ItemId::Escalation(_) => None,
         }
@@ -330,7 +401,9 @@ impl Model {
 
     pub(super) fn stands(&self, id: ApprovalId) -> Option<Stands<'_>> {
         let waits = self.state.pending(id).map(|pending| Stands::Waits(pending));
-        waits.or_else(|| self.state.settled(id).map(|settled| Stands::Ended(settled)))
+        let ended = || self.state.settled(id).map(|settled| &**settled);
+        let ended = || ended().or_else(|| self.past.under_hand(id));
+        waits.or_else(|| ended().map(Stands::Ended))
     }
 
     pub(super) fn card(&self, id: ApprovalId) -> Option<&Card> {
@@ -388,6 +461,29 @@ impl Model {
         match self.state.run(approval.run)?.presence {
             Presence::Away { since } => Some(since),
             Presence::Attached | Presence::Detached => None,
+        }
+    }
+
+    /// Why we may not answer it, in the server's words; none where we may.
+    pub(super) fn not_ours(&self, approval: &Approval) -> Option<String> {
+        let refused = self.me.as_ref()?.may_answer(approval).err()?;
+        Some(refused.to_string())
+    }
+
+    /// Whether what the screen wants could not be fetched.
+    pub(super) fn has_failed(&self) -> bool {
+        match self.screen {
+            Screen::Runs => {
+                let record = self.runs.record();
+                record.is_some_and(|record| matches!(record.fetched, Fetched::Failed(_)))
+            }
+            Screen::History if self.open().is_none() => {
+                matches!(self.past.older, Older::Failed(..))
+            }
+            Screen::History | Screen::Inbox => {
+                let card = self.open_approval().and_then(|id| self.cards.get(&id));
+                matches!(card, Some(Slot::Failed(_)))
+            }
         }
     }
 
@@ -450,10 +546,13 @@ impl Model {
         self.waiting = order.len() - self.paused;
         self.keep_ended_under_hand(&mut order);
         self.inbox.reorder(order);
+        if self.screen == Screen::Runs {
+            self.runs.put_in_order(&self.state);
+        }
     }
 
     fn keep_ended_under_hand(&self, order: &mut Vec<ItemId>) {
-        let Some(id) = self.open.map(|open| open.id) else {
+        let Some(id) = self.opened.get(&Screen::Inbox).map(|open| open.id) else {
             return;
         };
         if self.waits(id) || !self.knows(id) {
@@ -551,8 +650,12 @@ impl Model {
             .and_then(|drawn| drawn.list)
             .map(|list| list.rows)
             .unwrap_or_default();
-        let shown = self.inbox.shown(rows);
-        let shown = shown.chain(self.open.map(|open| open.id));
+        if self.screen == Screen::Runs {
+            return self.runs_change(rows, now).map(|span| at + span);
+        }
+        let listed = (self.screen == Screen::Inbox).then(|| self.inbox.shown(rows));
+        let shown = listed.into_iter().flatten();
+        let shown = shown.chain(self.open().map(|open| open.id));
         let changes = shown.flat_map(|id| match id {
             ItemId::Approval(id) => {
                 let stands = self.stands(id);
@@ -562,6 +665,30 @@ impl Model {
         });
         let urgent = self.next_urgent(now);
         changes.chain(urgent).min().map(|span| at + span)
+    }
+
+    /// In how long the times of the runs read otherwise, or a lane grows.
+    fn runs_change(&self, rows: Rows, now: Timestamp) -> Option<Duration> {
+        let runs = self.runs.list.shown(rows).chain(self.runs.list.selected);
+        let runs = runs.filter_map(|id| self.state.run(id));
+        let times = runs.flat_map(|run| {
+            let asked = run.open.iter().filter_map(|id| self.state.pending(*id));
+            let asked = asked.map(|pending| pending.approval.filed_at);
+            let left = match run.presence {
+                Presence::Away { since } => Some(since),
+                Presence::Attached | Presence::Detached => None,
+            };
+            asked.chain(left).chain([run.opened_at])
+        });
+        let ages = times.map(|time| words::until_older(now.since(time)));
+        let selected = self.runs.list.selected.and_then(|id| self.state.run(id));
+        let goes_on = selected.filter(|run| !run.state.is_over());
+        let grows = goes_on.map(|run| now.since(run.opened_at) / u32::from(self.size.0.max(1)));
+        let grows = grows.map(|step| step.max(LANE_STEP));
+        let newest = selected.and_then(|run| run.controls.last());
+        let waited = newest.and_then(steering::unanswered_since);
+        let waited = waited.map(|since| words::until_older(now.since(since)));
+        ages.chain(grows).chain(waited).min()
     }
 
     /// In how long the times of a question read otherwise.

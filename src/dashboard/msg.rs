@@ -3,12 +3,13 @@
 use std::{ops::Range, time::Duration};
 
 use registry::{
-    ApprovalId, Detail, Digest, EscalationId, Name, Recorded, Role, RunId, State, Tenant,
-    Timestamp, Untrusted,
+    Approval, ApprovalId, Detail, Digest, EscalationId, Name, Principal, Recorded, Refusal, Role,
+    RunId, Seq, Settled, State, Tenant, Timestamp, Untrusted,
     approval::{Seen, Verdict},
     form::RawAnswers,
     names::{ControlId, DecisionId},
     run::RunState,
+    who::{Verb, may},
 };
 
 use super::keys::Key;
@@ -52,6 +53,20 @@ pub enum Msg {
         id: ApprovalId,
         /// Its detail.
         detail: Result<Detail, String>,
+    },
+    /// The record of a run; or why it could not be fetched.
+    RunRecord {
+        /// Which run.
+        id: RunId,
+        /// Its events, in order; those that lanes are not made from may be left out.
+        record: Result<Vec<Recorded>, String>,
+    },
+    /// What ended before an event; or why it could not be fetched.
+    History {
+        /// As it was asked for.
+        before: Option<Seq>,
+        /// A page, newest first, and before which event the next one begins.
+        page: Result<(Vec<Settled>, Option<Seq>), String>,
     },
     /// The server answered a decision. The fact itself comes as an event.
     Decided {
@@ -106,6 +121,24 @@ pub struct Me {
     pub tenant: Tenant,
 }
 
+impl Me {
+    /// Whether we may answer this, for what is offered; what is taken, the server says.
+    ///
+    /// # Errors
+    /// [`Refusal::NotYours`] that says who may.
+    pub(super) fn may_answer(&self, approval: &Approval) -> Result<(), Refusal> {
+        let roles = self.roles.iter().copied();
+        let me = Principal::new(self.name.clone(), self.tenant.clone(), roles);
+        may(
+            &me,
+            Verb::Decide(approval.asks),
+            approval.owner.as_ref(),
+            None,
+        )
+        .map(drop)
+    }
+}
+
 /// Why a decision was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmitError {
@@ -131,6 +164,13 @@ pub struct Refused {
 pub enum Effect {
     /// Fetch the detail of a card.
     FetchDetail(ApprovalId),
+    /// Fetch the record of a run.
+    FetchRun(RunId),
+    /// Fetch a page of what ended before an event; of what ended last, where none is named.
+    FetchHistory {
+        /// The event.
+        before: Option<Seq>,
+    },
     /// Send a decision.
     Submit(Submit),
     /// Give an order to a run.
@@ -187,6 +227,8 @@ pub struct Drawn {
     pub confirming: bool,
     /// Rows of the help: the first, how many fit, how many there are.
     pub help: Option<Rows>,
+    /// The lanes of a run, likewise.
+    pub lanes: Option<Rows>,
 }
 
 impl Drawn {

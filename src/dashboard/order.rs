@@ -32,9 +32,9 @@ pub(super) fn steer(model: &mut Model, at: Moment) -> Vec<Effect> {
     or_say_why(model, tried)
 }
 
-/// «Yes» to «call it off?».
-pub(super) fn confirmed(model: &mut Model, at: Moment, face: RunFace) -> Vec<Effect> {
-    let tried = confirm(model, at, face);
+/// «Yes» to what was asked once more.
+pub(super) fn confirmed(model: &mut Model, at: Moment, face: RunFace, verb: Verb) -> Vec<Effect> {
+    let tried = confirm(model, at, face, verb);
     or_say_why(model, tried)
 }
 
@@ -58,14 +58,19 @@ fn attempt(model: &mut Model, at: Moment, verb: Verb) -> Result<Vec<Effect>, Ref
     Ok(give(model, face, verb, String::new()))
 }
 
-fn confirm(model: &mut Model, at: Moment, face: RunFace) -> Result<Vec<Effect>, Refusal> {
+fn confirm(
+    model: &mut Model,
+    at: Moment,
+    face: RunFace,
+    verb: Verb,
+) -> Result<Vec<Effect>, Refusal> {
     if on_screen(model, at, true)? != face {
         model.front = None;
         return Err(notice::SETTLING.into());
     }
-    may_be_ordered(model, aim_of(face), &Verb::Cancel)?;
+    may_be_ordered(model, aim_of(face), &verb)?;
     model.front = None;
-    Ok(give(model, face, Verb::Cancel, String::new()))
+    Ok(give(model, face, verb, String::new()))
 }
 
 fn send_direction(model: &mut Model, at: Moment) -> Result<Vec<Effect>, Refusal> {
@@ -151,7 +156,8 @@ fn takes_orders(run: &Run) -> Result<(), Refusal> {
 fn resend(model: &mut Model, face: RunFace, verb: &Verb, note: &str) -> Option<Effect> {
     let given = model.steering.sent.get_mut(&face.run)?;
     let order = &given.order;
-    let same = order.verb == *verb && order.answers == face.held && order.note.raw() == note;
+    let answers = face.held.filter(|_| verb.answers());
+    let same = order.verb == *verb && order.answers == answers && order.note.raw() == note;
     if !same {
         return None;
     }
@@ -170,7 +176,7 @@ fn give(model: &mut Model, face: RunFace, verb: Verb, note: String) -> Vec<Effec
         verb,
         note: Untrusted::new(note),
     };
-    if face.held.is_none() {
+    if order.answers.is_none() {
         model.steering.followed.insert(order.id.clone());
     }
     model.steering.refused.remove(&face.run);

@@ -19,9 +19,9 @@ use registry::{
 use super::{
     draft::{Pasted, area_key, typable},
     keys::Key,
-    model::{Model, Progress},
+    model::{Model, Progress, Screen},
     msg::{Moment, Order, RunFace},
-    words,
+    order, words,
 };
 
 /// A text that is pasted may be longer than a direction, so that it can be shortened there.
@@ -155,10 +155,53 @@ impl Model {
         }
     }
 
-    /// What an order goes to.
+    /// What an order goes to: to what is on the screen.
     pub(super) fn aim(&self) -> Option<Aim> {
+        if self.screen == Screen::Runs {
+            let run = self.state.run(self.runs.list.selected?)?;
+            return run.held_by.is_none().then_some(Aim {
+                run: run.id,
+                answers: None,
+            });
+        }
         let held = self.held(self.open_held()?)?;
         Some(Aim::of(held.escalation()))
+    }
+
+    /// The same, also where only its row is there, and its card is shown first.
+    fn aim_of_row(&self) -> Option<Aim> {
+        let id = match self.screen {
+            Screen::Inbox => self.inbox.selected?,
+            Screen::Runs => ItemId::Escalation(self.selected_held()?),
+            Screen::History => return None,
+        };
+        match id {
+            ItemId::Escalation(id) => Some(Aim::of(self.held(id)?.escalation())),
+            ItemId::Approval(_) => None,
+        }
+    }
+
+    pub(super) fn aim_under_hand(&self) -> Option<Aim> {
+        let open = self.open().is_some();
+        let row = || self.aim_of_row().filter(|_| !open);
+        self.aim().or_else(row)
+    }
+
+    /// What holds the run that is selected among the runs.
+    pub(super) fn selected_held(&self) -> Option<EscalationId> {
+        self.state.run(self.runs.list.selected?)?.held_by
+    }
+
+    /// Whether an order has something to go to, and is ours to give.
+    pub(super) fn may_order(&self, verb: &Verb) -> bool {
+        self.aim_under_hand()
+            .is_some_and(|aim| order::may_be_ordered(self, aim, verb).is_ok())
+    }
+
+    /// Whether something stands still there, and is ours to answer.
+    pub(super) fn may_answer_held(&self) -> bool {
+        let held = self.aim_under_hand().filter(|aim| aim.answers.is_some());
+        held.is_some() && self.may_order(&Verb::Resume)
     }
 
     /// What stands still, the longest first; what nobody can answer comes last.

@@ -7,8 +7,11 @@ use registry::{
     approval::{Outcome, Risk, Subject, Verdict},
     control::Verb,
     escalation::{Closed, How},
-    form::Choice,
+    form::{Answers, Choice},
+    run::{End, RunState},
 };
+
+use super::theme::Role;
 
 /// The signs, in two spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub struct Signs {
     pub withdrawn: &'static str,
     /// A run that stands still.
     pub held: &'static str,
-    /// Begun.
+    /// At work.
     pub running: &'static str,
     /// Not begun, or not needed.
     pub idle: &'static str,
@@ -61,6 +64,14 @@ pub struct Signs {
     pub chosen: &'static str,
     /// A choice that is not.
     pub open: &'static str,
+    /// Its turn ended while it waits.
+    pub parked: &'static str,
+    /// A piece of time in which a run stood still.
+    pub paused: &'static str,
+    /// A piece of time in which a task waits for something.
+    pub blocked: &'static str,
+    /// Not needed any more.
+    pub skipped: &'static str,
     /// A filled piece of the bar.
     pub full: &'static str,
     /// An empty piece of it.
@@ -95,6 +106,10 @@ pub const SIGNS: Signs = Signs {
     says: "│ ",
     chosen: "(•)",
     open: "( )",
+    parked: "◌",
+    paused: "‖",
+    blocked: "░",
+    skipped: "○",
     full: "━",
     empty: "─",
     enter: "↵",
@@ -126,6 +141,10 @@ pub const ASCII_SIGNS: Signs = Signs {
     says: "| ",
     chosen: "(*)",
     open: "( )",
+    parked: "o",
+    paused: "|",
+    blocked: "#",
+    skipped: "o",
     full: "=",
     empty: "-",
     enter: "enter",
@@ -177,6 +196,31 @@ pub fn clock(at: Timestamp) -> String {
         .map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
 }
 
+/// The time of day; for another day than that of `beside`, the day too.
+#[must_use]
+pub fn moment(at: Timestamp, beside: Timestamp) -> String {
+    if day(at) == day(beside) {
+        return clock(at);
+    }
+    format!("{} {}", day(at), clock(at))
+}
+
+/// In five columns: the time of day, or the day where that is another than today.
+#[must_use]
+pub fn day_or_time(at: Timestamp, now: Option<Timestamp>) -> String {
+    let (day_of_at, today) = (day(at), now.map(day));
+    if today.is_none_or(|today| today == day_of_at) {
+        return clock(at).get(..5).unwrap_or_default().to_owned();
+    }
+    day_of_at.get(5..).unwrap_or_default().to_owned()
+}
+
+fn day(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.split_once('T')
+        .map_or_else(|| text.clone(), |(day, _)| day.to_owned())
+}
+
 /// Through the door: a name was checked where it was given, but who knows by whom.
 #[must_use]
 pub fn safe(text: impl std::fmt::Display) -> String {
@@ -209,6 +253,20 @@ pub fn sign(signs: &Signs, pending: &Pending) -> &'static str {
     match pending.approval.risk {
         Risk::Normal => signs.waiting,
         Risk::High => signs.risk,
+    }
+}
+
+/// The sign of what a run does.
+#[must_use]
+pub fn run_sign(signs: &Signs, state: RunState) -> (Role, &'static str) {
+    match state {
+        RunState::Running => (Role::Active, signs.running),
+        RunState::Waiting => (Role::Hint, signs.waiting),
+        RunState::Parked(_) => (Role::Warn, signs.parked),
+        RunState::Pausing | RunState::Paused(_) => (Role::Danger, signs.held),
+        RunState::Ended(End::Completed) => (Role::Ok, signs.granted),
+        RunState::Ended(End::Failed) => (Role::Danger, signs.rejected),
+        RunState::Ended(End::Cancelled | End::Aborted) => (Role::Muted, signs.withdrawn),
     }
 }
 
@@ -266,6 +324,13 @@ pub fn closed(closed: &Closed) -> String {
         How::Superseded { .. } => format!("{word} at {at}: another drift took its place"),
         How::RunEnded(end) => format!("over at {at}: the run was {}", end.word()),
     }
+}
+
+/// What was answered, in the order of the names of the fields.
+#[must_use]
+pub fn answers(answers: &Answers) -> String {
+    let said = answers.iter().map(|(_, answer)| answer.to_raw());
+    safe(said.collect::<Vec<_>>().join(", "))
 }
 
 /// Who may answer, as the card says it.

@@ -1,21 +1,24 @@
 //! Having runs do something, and writing the direction for it.
 
-use registry::control::Verb;
+use std::sync::Arc;
+
+use registry::{ItemId, Run, control::Verb, run::TaskState};
 
 use super::super::{
     keys::Key,
-    model::{Hand, Model},
-    msg::{Effect, Moment},
+    model::{Front, Hand, Model, Screen},
+    msg::{Effect, Moment, RunFace},
     order,
-    steering::Aim,
+    steering::{Aim, tasks},
     words::{self, notice},
 };
-use super::moving::open_selected;
+use super::moving::{open, open_selected};
+use super::screens::show;
 use super::writing::cannot_edit;
 
 /// In a list alone the card is not on the screen: the first press shows it.
 pub(super) fn order_here(model: &mut Model, at: Moment, verb: Verb) -> Vec<Effect> {
-    if let Some(effects) = shown_first(model) {
+    if let Some(effects) = shown_first(model, at) {
         model.say(notice::READ_FIRST);
         return effects;
     }
@@ -27,7 +30,7 @@ pub(super) fn order_here(model: &mut Model, at: Moment, verb: Verb) -> Vec<Effec
 
 /// Hands the keyboard to the direction.
 pub(super) fn write(model: &mut Model, at: Moment) -> Vec<Effect> {
-    let effects = shown_first(model).unwrap_or_default();
+    let effects = shown_first(model, at).unwrap_or_default();
     let Some(aim) = model.aim() else {
         cannot_edit(model, at, notice::NO_RUN);
         return effects;
@@ -75,9 +78,9 @@ pub(super) fn paste_direction(model: &mut Model, aim: Aim, text: &str) -> Vec<Ef
 }
 
 /// What says that it stands still; again, and it is the card.
-pub(super) fn why(model: &mut Model) -> Vec<Effect> {
-    let effects = shown_first(model).unwrap_or_default();
-    match (model.open_held(), &mut model.open) {
+pub(super) fn why(model: &mut Model, at: Moment) -> Vec<Effect> {
+    let effects = shown_first(model, at).unwrap_or_default();
+    match (model.open_held(), model.open_mut()) {
         (Some(_), Some(open)) => {
             open.raw = !open.raw;
             open.top = 0;
@@ -87,18 +90,70 @@ pub(super) fn why(model: &mut Model) -> Vec<Effect> {
     }
 }
 
-/// Opens what is selected where its card is not on the screen.
-fn shown_first(model: &mut Model) -> Option<Vec<Effect>> {
+/// Opens the card of what is selected, where it is not on the screen.
+fn shown_first(model: &mut Model, at: Moment) -> Option<Vec<Effect>> {
+    if model.screen == Screen::Runs {
+        let held = model.selected_held()?;
+        let mut effects = show(model, at, Screen::Inbox);
+        effects.extend(open(model, ItemId::Escalation(held)));
+        model.hand = Hand::Card;
+        return Some(effects);
+    }
     let hidden = model.hand == Hand::List && !model.is_wide() && model.inbox.selected.is_some();
     hidden.then(|| open_selected(model))
 }
 
+/// Which task is to be done again.
+pub(super) fn choose_task(model: &mut Model, at: Moment) -> Vec<Effect> {
+    if let Some(effects) = shown_first(model, at) {
+        model.say(notice::READ_FIRST);
+        return effects;
+    }
+    let Some(aim) = model.aim() else {
+        return refuse(model);
+    };
+    // For the same people as a rewind.
+    if let Err(why) = order::may_be_ordered(model, aim, &Verb::StatusQuery) {
+        model.warn(why);
+        return Vec::new();
+    }
+    let face = model.run_face(aim);
+    let run = model.state.run(aim.run);
+    let running =
+        |run: &Arc<Run>| tasks(run).position(|(_, task)| task.state == TaskState::Running);
+    let at = run.and_then(running).unwrap_or(0);
+    match (face, run.is_some_and(|run| !run.tasks.is_empty())) {
+        (Some(face), true) => model.front = Some(Front::Again { face, at }),
+        _ => model.warn("no task was reported that could be done again"),
+    }
+    Vec::new()
+}
+
+pub(super) fn step_task(model: &mut Model, by: isize) {
+    if let Some(Front::Again { face, at }) = &mut model.front {
+        let run = model.state.run(face.run);
+        let last = run.map_or(0, |run| tasks(run).count().saturating_sub(1));
+        *at = at.saturating_add_signed(by).min(last);
+    }
+}
+
+pub(super) fn again(model: &mut Model, now: Moment, face: RunFace) -> Vec<Effect> {
+    let Some(Front::Again { at, .. }) = model.front else {
+        return Vec::new();
+    };
+    let run = model.state.run(face.run);
+    let task = run.and_then(|run| tasks(run).nth(at));
+    let Some(task) = task.map(|(id, _)| id.clone()) else {
+        return Vec::new();
+    };
+    order::confirmed(model, now, face, Verb::Rewind { task })
+}
+
 fn refuse(model: &mut Model) -> Vec<Effect> {
-    let open = model.open().is_some();
-    model.warn(if open {
-        notice::NO_RUN
-    } else {
-        notice::NO_CARD
-    });
+    let words = match (model.screen, model.open()) {
+        (Screen::Inbox, Some(_)) => notice::NO_RUN,
+        _ => notice::NO_CARD,
+    };
+    model.warn(words);
     Vec::new()
 }

@@ -52,7 +52,7 @@ pub(super) fn edit_note(model: &mut Model, at: Moment) -> Vec<Effect> {
 /// Opens the card if need be. None: nothing can be written for it, and the letters that follow mean nothing else.
 fn to_edit(model: &mut Model, at: Moment) -> (Option<ApprovalId>, Vec<Effect>) {
     let effects = match model.inbox.selected {
-        Some(_) if model.open.is_none() => open_selected(model),
+        Some(_) if model.open().is_none() => open_selected(model),
         Some(_) | None => Vec::new(),
     };
     let stands = model

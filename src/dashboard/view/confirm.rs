@@ -135,7 +135,7 @@ impl Scene<'_> {
             });
         }
         let named = lines.len();
-        let raw = self.model.open.is_some_and(|open| open.raw);
+        let raw = self.model.open().is_some_and(|open| open.raw);
         if let Some(card) = self.model.card(face.id) {
             lines.extend(card.text(raw).args().iter().cloned());
         }

@@ -27,6 +27,8 @@ use super::{
 const LABEL_COLUMNS: usize = 9;
 /// So many tasks are named where they end with their run.
 const NAMED_TASKS: usize = 4;
+/// The rows around the tasks where one is chosen.
+const TASKS_AROUND: usize = 6;
 
 impl Scene<'_> {
     pub(super) fn held_panel(
@@ -367,7 +369,6 @@ impl Scene<'_> {
             (Action::Resume, "resume"),
             (Action::Steer, "steer"),
             (Action::Cancel, "cancel"),
-            (Action::Why, "why"),
         ];
         let mut parts = Vec::new();
         for (action, word) in keys {
@@ -418,6 +419,38 @@ impl Scene<'_> {
         ];
         self.sure(pen, area, "! Call this run off?", lines, "yes, cancel it");
     }
+
+    /// Which task is done again, and all that follow it.
+    pub(super) fn again(&self, pen: &mut Pen<'_, '_>, area: Rect, face: &RunFace, at: usize) {
+        let Some(run) = self.model.state.run(face.run) else {
+            return;
+        };
+        let room = usize::from(area.height).saturating_sub(TASKS_AROUND).max(1);
+        let all = tasks(run).count();
+        let top = (at + 1).saturating_sub(room);
+        let mut lines = Vec::new();
+        for (n, (id, task)) in tasks(run).enumerate().skip(top).take(room) {
+            let here = if n == at { pen.signs.here } else { " " };
+            let role = if n == at { Role::Strong } else { Role::Text };
+            let [sign, state] = task_state(pen, task);
+            let name = format!("{} {}  ", id.line(), task.title.line());
+            lines.push(Line {
+                parts: vec![
+                    Part::new(Role::Active, format!("{here} ")),
+                    sign,
+                    Part::new(role, name),
+                    state,
+                ],
+                ..Line::default()
+            });
+        }
+        let last = format!(
+            "task {} of {all}; all that follow it are done again too",
+            at + 1
+        );
+        lines.push(Line::of(Role::Muted, last));
+        self.sure(pen, area, "! Do a task again?", lines, "yes, do it again");
+    }
 }
 
 // === Lines ===
@@ -449,9 +482,9 @@ fn what_holds(pen: &Pen<'_, '_>, escalation: &Escalation) -> Vec<Line> {
     let drift = match &escalation.cause {
         Cause::Drift(drift) => drift,
         Cause::Paused { by, note } => {
-            let by = format!("a person: {}", words::safe(by));
+            let by = format!("paused by {}", words::safe(by));
             let note = (!note.is_empty()).then(|| fact("note", Role::Text, note.line().as_str()));
-            return [fact("paused by", Role::Strong, by)]
+            return [fact("cause", Role::Strong, by)]
                 .into_iter()
                 .chain(note)
                 .collect();

@@ -6,6 +6,7 @@ use registry::Untrusted;
 use super::{
     super::{
         lines::{columns, cut},
+        model::Screen,
         msg::Link,
         theme::Role,
         words,
@@ -13,7 +14,6 @@ use super::{
     Pen, Scene,
 };
 
-const NAME: &str = " pilothouse";
 /// What the label keeps while who we are stands in the row.
 const LABEL: usize = 8;
 /// The blanks around the counts.
@@ -24,10 +24,14 @@ impl Scene<'_> {
         let me = self.me();
         let (role, state) = self.link_state(pen);
         let server = pen.spelled(&self.server());
+        let name = match self.model.screen {
+            Screen::Inbox => " pilothouse".to_owned(),
+            other => format!(" pilothouse {} {}", pen.signs.then, other.word()),
+        };
         // The counts win; the label gives way, and who we are before it is unreadable.
         let least = LABEL.min(columns(&server));
         let beside = |counts: &str| {
-            let fixed = NAME.len() + 4 + columns(&state) + columns(counts) + GAPS;
+            let fixed = columns(&name) + 4 + columns(&state) + columns(counts) + GAPS;
             usize::from(row.width).saturating_sub(fixed)
         };
         let counts = pen.spelled(&self.counts(true));
@@ -45,7 +49,7 @@ impl Scene<'_> {
         let room = room.min(usize::from(row.width) / 3);
         let server = cut(&server, room, pen.signs.more);
         let left = [
-            (Role::Strong, NAME),
+            (Role::Strong, name.as_str()),
             (Role::Text, "  "),
             (Role::Muted, server.as_str()),
             (Role::Text, "  "),

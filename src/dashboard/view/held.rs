@@ -106,7 +106,7 @@ impl Scene<'_> {
             Some(Pause::Holds(Evidence::Acked)) => "paused",
             Some(Pause::Holds(Evidence::Inferred)) => "paused?",
             Some(Pause::Asked) => "pausing",
-            None => "escal.",
+            None => "held",
         };
         if run.is_some_and(|run| is_unreachable(run)) {
             return (Role::Muted, pen.signs.away, word);

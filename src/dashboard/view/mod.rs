@@ -9,9 +9,12 @@ mod form;
 mod header;
 mod held;
 mod help;
+mod history;
 mod inbox;
 mod orders;
+mod palette;
 mod pen;
+mod runs;
 mod steer;
 
 use ratatui::{Frame, layout::Rect};
@@ -19,7 +22,7 @@ use registry::Timestamp;
 
 use self::pen::Pen;
 use super::{
-    model::{Front, Hand, Model, SMALLEST, WIDE_COLUMNS},
+    model::{Front, Hand, Model, SMALLEST, Screen, WIDE_COLUMNS},
     msg::{Drawn, Moment},
     theme::Role,
     words,
@@ -103,6 +106,17 @@ impl Scene<'_> {
                 drawn.confirming = drawn.run.is_some();
                 self.stop(pen, rest, face);
             }
+            Some(Front::Again { face, at }) => {
+                self.panels(pen, rest, drawn);
+                drawn.confirming = drawn.run.is_some();
+                self.again(pen, rest, face, *at);
+            }
+            Some(Front::Palette(palette)) => {
+                let rows = palette::height(rest);
+                let below = take_rows_below(&mut rest, rows);
+                self.panels(pen, rest, drawn);
+                self.palette(pen, below, palette);
+            }
             None => {
                 self.panels(pen, rest, drawn);
                 self.steer(pen, rest);
@@ -112,7 +126,18 @@ impl Scene<'_> {
     }
 
     fn panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
-        let open = self.model.open;
+        match self.model.screen {
+            Screen::Inbox => self.inbox_panels(pen, area, drawn),
+            Screen::Runs => self.runs_panels(pen, area, drawn),
+            Screen::History if self.model.open().is_some() => {
+                drawn.card = self.card_panel(pen, area);
+            }
+            Screen::History => drawn.list = Some(self.history(pen, area)),
+        }
+    }
+
+    fn inbox_panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        let open = self.model.open();
         if area.width >= WIDE_COLUMNS {
             let left = (area.width * 43 / 100).clamp(40, 64);
             let (list, card) = (
@@ -160,7 +185,11 @@ fn take_top(area: &mut Rect) -> Rect {
 }
 
 fn take_bottom(area: &mut Rect) -> Rect {
-    let height = area.height.min(1);
+    take_rows_below(area, 1)
+}
+
+fn take_rows_below(area: &mut Rect, rows: u16) -> Rect {
+    let height = area.height.min(rows);
     area.height -= height;
     Rect {
         y: area.y + area.height,
