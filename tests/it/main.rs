@@ -6,6 +6,7 @@ mod arrows;
 mod commands;
 mod crash;
 mod dashboard;
+mod demo;
 mod desk;
 mod escapes;
 mod goldfive;
@@ -19,7 +20,9 @@ mod relay;
 mod replay;
 mod rows;
 mod screen;
+mod scripted;
 mod server;
+mod steering;
 mod watch;
 mod wire_limits;
 

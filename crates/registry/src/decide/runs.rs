@@ -181,7 +181,8 @@ pub(super) fn report_task(
     room_for_tasks(run, [task])?;
     let known = run.tasks.get(task);
     let since = known.map_or(Timestamp::default(), |known| known.at);
-    if known == Some(&Task::kept(known, title, to, detail, since)) {
+    let confirmed = confirmed_by_task(run, task, to, now);
+    if known == Some(&Task::kept(known, title, to, detail, since)) && confirmed.is_none() {
         return Ok(vec![]);
     }
     let reported = Event::TaskReported {
@@ -191,7 +192,6 @@ pub(super) fn report_task(
         state: to.clone(),
         detail: detail.clone(),
     };
-    let confirmed = confirmed_by_task(run, task, to, now);
     Ok([reported].into_iter().chain(confirmed).collect())
 }
 
@@ -213,7 +213,7 @@ pub(super) fn report_plan(
     let run = live_run(state, by, id)?;
     room_for_tasks(run, plan.tasks.iter().map(|task| &task.id))?;
     let confirmed = confirmed_by_plan(run, cause, plan.revision, now);
-    if run.plan.as_ref() == Some(&plan.kept()) && confirmed.is_none() {
+    if run.plan.as_ref() == Some(&plan.kept()) && confirmed.is_empty() {
         return Ok(vec![]);
     }
     let reported = Event::PlanReported {
