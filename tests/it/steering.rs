@@ -371,6 +371,7 @@ async fn a_wait_ends_as_the_person_answers() {
         assert_eq!(waited.code, code, "{verb:?}: {waited:?}");
         let told: Value = serde_json::from_str(&waited.out).unwrap();
         assert_eq!(told["id"], held);
+        assert!(told["run_state"].is_string(), "{told}");
         let after = server.run(&["wait", &held, "--timeout", "0s"]);
         assert_eq!(after.code, code, "{verb:?}: {after:?}");
     }
