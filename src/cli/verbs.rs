@@ -125,7 +125,9 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
     for item in items {
         match (&item.open, list.json) {
             (Open::Pending(pending), true) => print::object(&print::open_item(pending, &item.run))?,
-            (Open::Pending(pending), false) => print::line(print::open_line(pending, now))?,
+            (Open::Pending(pending), false) => {
+                print::line(print::open_line(pending, Some(&item.run), now))?;
+            }
             (Open::Escalation(held), true) => print::object(&held::held_item(held, &item.run))?,
             (Open::Escalation(held), false) => {
                 print::line(held::held_line(held, &item.run, now))?;
@@ -182,7 +184,10 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
                     let run = state.run(pending.approval.run);
                     match (json, run) {
                         (true, Some(run)) => print::object(&print::open_item(pending, run))?,
-                        _ => print::line(print::open_line(pending, server_now))?,
+                        (_, run) => {
+                            let run = run.map(AsRef::as_ref);
+                            print::line(print::open_line(pending, run, server_now))?;
+                        }
                     }
                 }
             }
@@ -367,6 +372,12 @@ async fn confirmed(
         )));
     }
     print::aside(print::card(approval, &got.detail));
+    let away = got.run.as_ref().and_then(print::away_since);
+    if let Some(since) = away {
+        print::aside(format!(
+            "\nits agent is away since {since}: nobody waits for the answer now"
+        ));
+    }
     let asked = write!(std::io::stderr(), "\n{} this? [y/N] ", verdict.word());
     asked.map_err(|error| Stopped::fault(format!("standard error: {error}")))?;
     let mut said = String::new();

@@ -20,7 +20,9 @@ mod relay;
 mod replay;
 mod rows;
 mod screen;
+mod scripted;
 mod server;
+mod steering;
 mod watch;
 mod wire_limits;
 

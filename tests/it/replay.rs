@@ -363,7 +363,7 @@ fn annotation(control: &ControlEvent) -> Option<&str> {
 }
 
 /// One connection, and a second handle on its socket to end it from outside.
-async fn connect(endpoint: &str) -> (Channel, net::TcpStream) {
+pub(crate) async fn connect(endpoint: &str) -> (Channel, net::TcpStream) {
     let (handle_tx, handle) = mpsc::channel();
     let dial = tower::service_fn(move |uri: Uri| {
         let handle_tx = handle_tx.clone();

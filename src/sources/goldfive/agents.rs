@@ -1,4 +1,4 @@
-//! The agents that are there, and the decisions on their way to them.
+//! The agents that are there, and the decisions and orders on their way to them.
 //!
 //! A control is recorded as sent before it is sent. Nothing is sent twice, and nothing is taken for
 //! done because sending it worked: an ack says so. What cannot arrive any more has failed.
@@ -9,33 +9,39 @@ use std::{
 };
 
 use registry::{
-    ApprovalId, Event, Principal, RunId, Settled, Wish,
-    approval::{Decision, Verdict},
-    command::Observation,
-    limits,
-    names::ControlId,
-    run::Source,
+    ApprovalId, Control, Event, Principal, RunId, Wish, command::AckResult, limits,
+    names::ControlId, run::Source,
 };
-use tokio::{sync::mpsc, time::sleep};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::sleep,
+};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::{
+    delivery::{Delivery, answer, order},
     facts,
     persist::{PAUSE, hex, until_judged, warn_of},
 };
 use crate::{
     serve::owner::{Cursor, Owner},
     wire::{
-        goldfive::{AckResult, Subscription, answer},
+        goldfive::{AckResult as Said, Subscription},
         pb::goldfive::v1::ControlEvent,
     },
 };
+
+/// Why something is not even sent.
+const GONE: &str = "its agent was gone before this was sent";
+const TAKEN: &str = "another control with this id is on its way to its agent";
 
 /// Who is there, and what is on its way.
 #[derive(Clone)]
 pub(super) struct Agents {
     owner: Owner,
     desk: Arc<Mutex<Desk>>,
+    /// Somebody new listens.
+    heard: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -44,10 +50,10 @@ struct Desk {
     streams: HashMap<RunId, usize>,
     /// In the order in which they came.
     subscribers: Vec<Subscriber>,
-    /// Recorded as sent, and not acked; also what waits.
-    sent: HashMap<ControlId, Sent>,
-    /// Decided while the agent had no subscription: the control comes with the next.
-    waiting: Vec<Control>,
+    /// Not given out yet, oldest first: it may be that its agent does not listen.
+    waiting: Vec<Parcel>,
+    /// Recorded as sent, and not acked, by who is to ack it.
+    sent: HashMap<(String, ControlId), Delivery>,
 }
 
 struct Subscriber {
@@ -55,32 +61,22 @@ struct Subscriber {
     session: String,
     /// The id of its telemetry stream, and maybe more.
     stream: String,
-    /// Not bounded: people decide, one control for each question.
+    /// Not bounded: people give orders, and to one run only so many at a time.
     to: mpsc::UnboundedSender<ControlEvent>,
 }
 
-struct Sent {
-    id: ApprovalId,
-    run: RunId,
-    agent: String,
-}
-
-struct Control {
-    id: ControlId,
-    run: RunId,
-    agent: String,
+struct Parcel {
+    delivery: Delivery,
     session: String,
     event: ControlEvent,
 }
-
-/// Controls that will not be acked.
-type Lost = Vec<(ControlId, Sent)>;
 
 impl Agents {
     pub(super) fn new(owner: Owner) -> Self {
         Self {
             owner,
             desk: Arc::default(),
+            heard: Arc::default(),
         }
     }
 
@@ -93,7 +89,7 @@ impl Agents {
     /// One of its streams has ended. With the last one the agent is away; what it asks stays open.
     pub(super) async fn leave(&self, run: RunId, by: &Principal) {
         let lost = self.desk().leave(run);
-        self.fail(lost, "its agent went away before it took this")
+        self.lose(lost, "its agent went away before it took this")
             .await;
         self.show_presence(run, by).await;
     }
@@ -111,7 +107,7 @@ impl Agents {
         }
     }
 
-    /// An agent listens for controls; those that waited for it come first.
+    /// An agent listens for controls; what waited for it comes first.
     pub(super) fn subscribe(&self, wish: Subscription) -> UnboundedReceiverStream<ControlEvent> {
         let (to, controls) = mpsc::unbounded_channel();
         self.desk().subscribe(Subscriber {
@@ -120,6 +116,7 @@ impl Agents {
             stream: wish.stream_id,
             to,
         });
+        self.heard.notify_one();
         UnboundedReceiverStream::new(controls)
     }
 
@@ -132,112 +129,128 @@ impl Agents {
         self.desk().subscribers.retain(|other| !belongs(other));
     }
 
-    /// Delivers each decision as it is recorded.
+    /// Delivers each decision and each order as it is recorded.
     pub(super) async fn deliver_for_ever(self, mut cursor: Cursor) {
         loop {
-            let Some(events) = cursor.next().await else {
-                tracing::error!("goldfive: the log cannot be read; decisions wait");
-                sleep(PAUSE).await;
-                continue;
-            };
-            for recorded in events {
-                self.see(&recorded.event).await;
+            tokio::select! {
+                events = cursor.next() => match events {
+                    Some(events) => for recorded in events {
+                        self.see(&recorded.event).await;
+                    },
+                    None => {
+                        tracing::error!("goldfive: the log cannot be read; decisions wait");
+                        sleep(PAUSE).await;
+                    }
+                },
+                () = self.heard.notified() => {}
             }
+            self.give_out().await;
         }
     }
 
     async fn see(&self, event: &Event) {
         match event {
-            Event::ApprovalGranted { id, decision } => {
-                self.deliver(*id, Verdict::Approve, decision).await;
+            Event::ApprovalGranted { id, .. } | Event::ApprovalRejected { id, .. } => {
+                self.carry_decision(*id).await;
             }
-            Event::ApprovalRejected { id, decision } => {
-                self.deliver(*id, Verdict::Reject, decision).await;
-            }
+            Event::ControlIssued { control } => self.carry_order(control).await,
             Event::RunEnded { run, .. } => self.give_up_what_waits(*run).await,
             _ => {}
         }
     }
 
-    async fn deliver(&self, id: ApprovalId, verdict: Verdict, decision: &Decision) {
+    async fn carry_decision(&self, id: ApprovalId) {
         let settled = self.owner.state().settled(id).cloned();
-        let Some(settled) = settled.filter(|settled| is_ours(settled)) else {
+        let ours = settled.filter(|it| it.approval.from.source == Source::Goldfive);
+        let Some(settled) = ours.filter(|it| it.delivery.is_none()) else {
             return;
         };
-        let Ok(control_id) = ControlId::parse(&format!("ctl_{}", hex().await)) else {
+        let Ok(control) = ControlId::parse(&format!("ctl_{}", hex().await)) else {
             return;
         };
-        let approval = &settled.approval;
-        let agent = approval.from.agent.raw();
-        let sent = Wish::Observe(Observation::Sent {
-            id,
-            control: control_id.clone(),
-        });
-        let by = facts::principal(agent);
-        if let Err(refusal) = until_judged(|| self.owner.submit(by.clone(), sent.clone())).await {
-            warn_of("a decision was not delivered", &refusal);
-            return;
-        }
-        let event = answer(
-            control_id.as_str(),
-            agent,
-            approval.target.raw(),
-            verdict == Verdict::Approve,
-            decision.note.raw(),
-            self.owner.now().ms(),
-        );
-        let control = Control {
-            id: control_id,
-            run: approval.run,
-            agent: agent.into(),
-            session: approval.from.session.raw().into(),
+        let Some(wish) = answer(&settled) else { return };
+        let delivery = Delivery::of_decision(&settled, control);
+        let event = delivery.control(wish, self.owner.now().ms());
+        let session = settled.approval.from.session.raw().into();
+        self.accept(Parcel {
+            delivery,
+            session,
             event,
-        };
-        let lost = self.desk().send(id, control);
-        self.fail(lost, "its agent was gone before this was sent")
-            .await;
+        })
+        .await;
     }
 
-    /// A run that is over takes no answer, but what is with its agent may still be acked.
+    async fn carry_order(&self, control: &Control) {
+        let run = self.owner.state().run(control.run).cloned();
+        let Some(run) = run.filter(|run| run.key.source == Source::Goldfive) else {
+            return;
+        };
+        let delivery = Delivery::of_order(&run, control);
+        let event = delivery.control(order(control), self.owner.now().ms());
+        let session = run.key.session.raw().into();
+        self.accept(Parcel {
+            delivery,
+            session,
+            event,
+        })
+        .await;
+    }
+
+    async fn accept(&self, parcel: Parcel) {
+        let refused = self.desk().accept(parcel);
+        if let Some((delivery, why)) = refused {
+            delivery.lost(&self.owner, why).await;
+        }
+    }
+
+    /// Whatever somebody listens for, in the order in which it came.
+    async fn give_out(&self) {
+        while let Some(parcel) = self.next() {
+            if !self.desk().is_sent(&parcel.delivery)
+                && let Err(refusal) = parcel.delivery.sent(&self.owner).await
+            {
+                warn_of("a control was not sent", &refusal);
+                continue;
+            }
+            let lost = self.desk().send(parcel);
+            self.lose(lost, GONE).await;
+        }
+    }
+
+    fn next(&self) -> Option<Parcel> {
+        self.desk().next()
+    }
+
+    /// A run that is over takes nothing more, but what is with its agent may still be acked.
     async fn give_up_what_waits(&self, run: RunId) {
         let lost = self.desk().take_waiting(run);
-        self.fail(lost, "the run ended before its agent asked for this")
+        self.lose(lost, "the run ended before its agent asked for this")
             .await;
     }
 
     /// The agent took a control, or did not.
-    pub(super) async fn acked(&self, control_id: &str, result: AckResult, detail: &str) {
+    pub(super) async fn acked(&self, agent: &str, control_id: &str, result: Said, detail: &str) {
         let Ok(control) = ControlId::parse(control_id) else {
             return;
         };
-        let Some(sent) = self.desk().sent.remove(&control) else {
+        let Some(sent) = self.desk().sent.remove(&(agent.to_owned(), control)) else {
             return;
         };
-        let detail = match result {
-            AckResult::Success | AckResult::Failure => detail.to_owned(),
-            AckResult::Unsupported => format!("unsupported: {detail}"),
-            AckResult::Unknown(number) => format!("an unknown result ({number}): {detail}"),
+        let (result, detail) = match result {
+            Said::Success => (AckResult::Success, detail.to_owned()),
+            Said::Failure => (AckResult::Failure, detail.to_owned()),
+            Said::Unsupported => (AckResult::Unsupported, detail.to_owned()),
+            Said::Unknown(number) => {
+                let said = format!("an unknown result ({number}): {detail}");
+                (AckResult::Failure, said)
+            }
         };
-        self.report(control, &sent, result == AckResult::Success, &detail)
-            .await;
+        sent.acked(&self.owner, result, &detail).await;
     }
 
-    async fn fail(&self, lost: Lost, why: &str) {
-        for (control, sent) in lost {
-            self.report(control, &sent, false, why).await;
-        }
-    }
-
-    async fn report(&self, control: ControlId, sent: &Sent, success: bool, detail: &str) {
-        let acked = Wish::Observe(Observation::Acked {
-            id: sent.id,
-            control,
-            success,
-            detail: facts::short(detail, limits::SAID),
-        });
-        let by = facts::principal(&sent.agent);
-        if let Err(refusal) = until_judged(|| self.owner.submit(by.clone(), acked.clone())).await {
-            warn_of("an ack was not recorded", &refusal);
+    async fn lose(&self, lost: impl IntoIterator<Item = Delivery>, why: &str) {
+        for delivery in lost {
+            delivery.lost(&self.owner, why).await;
         }
     }
 
@@ -250,67 +263,80 @@ impl Agents {
 impl Desk {
     fn subscribe(&mut self, subscriber: Subscriber) {
         self.subscribers.retain(|other| !other.to.is_closed());
-        let theirs = |control: &mut Control| control.agent == subscriber.agent;
-        for control in self.waiting.extract_if(.., theirs) {
-            // Its other end has not been given away yet.
-            let _ = subscriber.to.send(control.event);
-        }
         self.subscribers.push(subscriber);
     }
 
-    /// Sends what answers `id`, if its agent is there to ack it.
-    fn send(&mut self, id: ApprovalId, control: Control) -> Lost {
-        let (control_id, run) = (control.id.clone(), control.run);
-        let sent = Sent {
-            id,
-            run,
-            agent: control.agent.clone(),
-        };
-        if !self.streams.contains_key(&run) {
-            return vec![(control_id, sent)];
+    /// Takes it in, if its agent is there and can tell it from all else that it is to ack.
+    fn accept(&mut self, parcel: Parcel) -> Option<(Delivery, &'static str)> {
+        let (delivery, waiting) = (&parcel.delivery, &self.waiting);
+        if !self.streams.contains_key(&delivery.run) {
+            return Some((parcel.delivery, GONE));
         }
-        self.sent.insert(control_id, sent);
-        self.hand_over(control);
-        vec![]
+        let same = |other: &Parcel| other.delivery.to_ack() == delivery.to_ack();
+        if self.is_sent(delivery) || waiting.iter().any(same) {
+            return Some((parcel.delivery, TAKEN));
+        }
+        self.waiting.push(parcel);
+        None
     }
 
-    /// To the stream of that session, else to the agent's first: one of them, never two.
-    fn hand_over(&mut self, mut control: Control) {
-        let theirs = |other: &&Subscriber| other.agent == control.agent;
-        let (mut theirs, others): (Vec<_>, Vec<_>) = self
-            .subscribers
-            .iter()
-            .filter(theirs)
-            .partition(|other| other.session == control.session);
-        theirs.extend(others);
-        for subscriber in theirs {
-            match subscriber.to.send(control.event) {
-                Ok(()) => return,
-                Err(closed) => control.event = closed.0,
-            }
-        }
-        self.waiting.push(control);
+    fn is_sent(&self, delivery: &Delivery) -> bool {
+        self.sent.contains_key(&delivery.to_ack())
     }
 
-    fn leave(&mut self, run: RunId) -> Lost {
+    /// The oldest that somebody listens for.
+    fn next(&mut self) -> Option<Parcel> {
+        let heard = |parcel: &Parcel| self.listener(parcel).is_some();
+        let next = self.waiting.iter().position(heard)?;
+        Some(self.waiting.remove(next))
+    }
+
+    /// The stream of its session, else the agent's first.
+    fn listener(&self, parcel: &Parcel) -> Option<&Subscriber> {
+        let listens =
+            |other: &&Subscriber| other.agent == parcel.delivery.agent && !other.to.is_closed();
+        let mut theirs = self.subscribers.iter().filter(listens);
+        let of_its_session = |other: &&Subscriber| other.session == parcel.session;
+        let nearest = theirs.clone().find(of_its_session);
+        nearest.or_else(|| theirs.next())
+    }
+
+    /// Sends what is recorded as sent, to one subscriber and never two.
+    fn send(&mut self, parcel: Parcel) -> Option<Delivery> {
+        let delivery = parcel.delivery.clone();
+        if !self.streams.contains_key(&delivery.run) {
+            return Some(delivery);
+        }
+        self.sent.insert(delivery.to_ack(), delivery);
+        let listener = self.listener(&parcel);
+        if listener.is_none_or(|listener| listener.to.send(parcel.event.clone()).is_err()) {
+            // Nobody listens any more: it comes first with the next who does.
+            self.waiting.insert(0, parcel);
+        }
+        None
+    }
+
+    fn leave(&mut self, run: RunId) -> Vec<Delivery> {
         let streams = self.streams.entry(run).or_default();
         *streams = streams.saturating_sub(1);
         if *streams > 0 {
             return vec![];
         }
         self.streams.remove(&run);
-        self.waiting.retain(|control| control.run != run);
-        self.sent.extract_if(|_, sent| sent.run == run).collect()
+        let mut lost = self.take_waiting(run);
+        let sent = self.sent.extract_if(|_, sent| sent.run == run);
+        lost.extend(sent.map(|(_, delivery)| delivery));
+        lost
     }
 
-    fn take_waiting(&mut self, run: RunId) -> Lost {
-        let waiting = self.waiting.extract_if(.., |control| control.run == run);
-        waiting
-            .filter_map(|control| self.sent.remove_entry(&control.id))
-            .collect()
+    fn take_waiting(&mut self, run: RunId) -> Vec<Delivery> {
+        let waiting = self
+            .waiting
+            .extract_if(.., |parcel| parcel.delivery.run == run);
+        let taken: Vec<Delivery> = waiting.map(|parcel| parcel.delivery).collect();
+        for delivery in &taken {
+            self.sent.remove(&delivery.to_ack());
+        }
+        taken
     }
-}
-
-fn is_ours(settled: &Settled) -> bool {
-    settled.approval.from.source == Source::Goldfive && settled.delivery.is_none()
 }

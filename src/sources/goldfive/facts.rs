@@ -6,7 +6,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use registry::{
-    ApprovalId, Asks, Detail, Name, Principal, Role, Run, RunId, Tenant, Untrusted, Wish,
+    ApprovalId, Asks, Detail, EscalationId, Name, Principal, Role, Run, RunId, Tenant, Untrusted,
+    Wish,
     approval::{Filing, Hold, OnDeadline, Risk, Subject, title_for},
     command::{Ending, File, Observation},
     digest::Sha256,
@@ -16,6 +17,7 @@ use registry::{
 };
 use serde_json::json;
 
+use super::drifts;
 use crate::wire::goldfive::{
     Asked, Envelope, Force, Hello, Plan as TheirPlan, PlannedTask, Request, TaskStep, What, Word,
 };
@@ -54,7 +56,7 @@ pub(super) fn context(hello: &Hello) -> Untrusted {
     Untrusted::new(said.to_string())
 }
 
-fn word(word: Word) -> Cow<'static, str> {
+pub(super) fn word(word: Word) -> Cow<'static, str> {
     let number = || format!("unknown ({})", word.number).into();
     word.name.map_or_else(number, Cow::from)
 }
@@ -108,11 +110,20 @@ pub(super) fn matters(what: &What) -> bool {
             | What::ApprovalRequested(_)
             | What::Granted { .. }
             | What::Rejected { .. }
-    )
+            | What::Drift(_)
+            | What::Ladder { .. }
+    ) || drifts::only_observes(what)
 }
 
-/// What is to be recorded of an event, if anything.
-pub(super) fn wish(agent: &str, run: &Run, id: ApprovalId, envelope: &Envelope) -> Option<Wish> {
+/// What is to be recorded of an event, if anything: a question under `id`, and as an escalation under `holds` if the
+/// run stands still by it.
+pub(super) fn wish(
+    agent: &str,
+    run: &Run,
+    id: ApprovalId,
+    holds: Option<EscalationId>,
+    envelope: &Envelope,
+) -> Option<Wish> {
     match &envelope.what {
         What::RunCompleted { summary } => Some(ended(run.id, End::Completed, summary)),
         What::RunAborted { reason } => Some(ended(run.id, End::Aborted, reason)),
@@ -130,6 +141,13 @@ pub(super) fn wish(agent: &str, run: &Run, id: ApprovalId, envelope: &Envelope) 
         }
         What::Granted { target_id, detail } => Some(resolved(run.id, target_id, true, detail)),
         What::Rejected { target_id, detail } => Some(resolved(run.id, target_id, false, detail)),
+        What::Drift(drift) => {
+            let id = drifts::id(&drift.id, || event_hash(agent, envelope))?;
+            Some(drifts::drifted(run.id, id, drift, holds))
+        }
+        What::Ladder {
+            to_level, drift_id, ..
+        } => drifts::levelled(run.id, drift_id, to_level),
         _ => None,
     }
 }
@@ -251,14 +269,17 @@ fn moved(run: &Run, task: &str, step: &TaskStep) -> Option<Wish> {
 
 /// What the same event makes when it comes twice.
 fn key(agent: &str, envelope: &Envelope) -> Option<Key> {
+    Key::parse(&format!("goldfive:{}", event_hash(agent, envelope))).ok()
+}
+
+fn event_hash(agent: &str, envelope: &Envelope) -> Sha256 {
     let event = if envelope.event_id.is_empty() {
         let (session, run) = (&envelope.session_id, &envelope.run_id);
         format!("{session}\n{run}\n{}", envelope.sequence)
     } else {
         envelope.event_id.clone()
     };
-    let hash = Sha256::of(format!("{agent}\n{event}"));
-    Key::parse(&format!("goldfive:{hash}")).ok()
+    Sha256::of(format!("{agent}\n{event}"))
 }
 
 fn asked(request: &Request, key: Option<Key>) -> Filing {

@@ -6,13 +6,13 @@ use std::{sync::Arc, time::Duration};
 use registry::{
     Run, Settled, Wish,
     approval::DeliveryState,
-    command::Observation,
     names::ControlId,
     run::{Presence, Source},
 };
 use tokio::time::timeout;
 
 use super::{
+    delivery::Delivery,
     facts,
     persist::{hex, until_judged, warn_of},
 };
@@ -33,24 +33,28 @@ pub async fn part_from_the_lost(owner: &Owner) {
 
 async fn part(owner: &Owner) {
     let (runs, decided) = lost(owner);
-    for run in runs {
-        let away = Wish::Attend {
-            run: run.id,
-            here: false,
-        };
-        tell(owner, run.key.agent.raw(), away).await;
+    for run in &runs {
+        part_from(owner, run).await;
     }
     for settled in decided {
-        fail(owner, &settled).await;
+        let control = match &settled.delivery {
+            Some(delivery) => Ok(delivery.control.clone()),
+            None => ControlId::parse(&format!("ctl_{}", hex().await)),
+        };
+        if let Ok(control) = control {
+            let delivery = Delivery::of_decision(&settled, control);
+            delivery.lost(owner, UNKNOWN).await;
+        }
     }
 }
 
+/// What a restart means for what was on its way.
+const UNKNOWN: &str =
+    "the server was restarted before the agent answered; whether it took this is not known";
+
 fn lost(owner: &Owner) -> (Vec<Arc<Run>>, Vec<Arc<Settled>>) {
     let state = owner.state();
-    let theirs = |run: &&Arc<Run>| {
-        let attached = run.presence == Presence::Attached && !run.state.is_over();
-        run.key.source == Source::Goldfive && attached
-    };
+    let theirs = |run: &&Arc<Run>| run.key.source == Source::Goldfive && !run.state.is_over();
     let runs = state.runs().filter(theirs).cloned().collect();
     let decided = state.all_settled().filter(|it| is_under_way(it));
     (runs, decided.cloned().collect())
@@ -64,38 +68,20 @@ fn is_under_way(settled: &Settled) -> bool {
     settled.approval.from.source == Source::Goldfive && settled.decision().is_some() && sent
 }
 
-/// What was decided and not yet sent has a delivery, too, which has failed.
-async fn fail(owner: &Owner, settled: &Settled) {
-    let (id, agent) = (settled.approval.id, settled.approval.from.agent.raw());
-    let control = match &settled.delivery {
-        Some(delivery) => delivery.control.clone(),
-        None => {
-            let Ok(control) = ControlId::parse(&format!("ctl_{}", hex().await)) else {
-                return;
-            };
-            let sent = Observation::Sent {
-                id,
-                control: control.clone(),
-            };
-            tell(owner, agent, Wish::Observe(sent)).await;
-            control
+async fn part_from(owner: &Owner, run: &Run) {
+    if run.presence == Presence::Attached {
+        let by = facts::principal(run.key.agent.raw());
+        let away = Wish::Attend {
+            run: run.id,
+            here: false,
+        };
+        let told = until_judged(|| owner.submit(by.clone(), away.clone())).await;
+        if let Err(refusal) = told {
+            warn_of("not recorded", &refusal);
         }
-    };
-    let detail =
-        "the server was restarted before the agent answered; whether it took this is not known";
-    let acked = Observation::Acked {
-        id,
-        control,
-        success: false,
-        detail: detail.into(),
-    };
-    tell(owner, agent, Wish::Observe(acked)).await;
-}
-
-async fn tell(owner: &Owner, agent: &str, wish: Wish) {
-    let by = facts::principal(agent);
-    let told = until_judged(|| owner.submit(by.clone(), wish.clone())).await;
-    if let Err(refusal) = told {
-        warn_of("not recorded", &refusal);
+    }
+    let under_way = run.controls.iter();
+    for control in under_way.filter(|control| control.waits_for_ack()) {
+        Delivery::of_order(run, control).lost(owner, UNKNOWN).await;
     }
 }

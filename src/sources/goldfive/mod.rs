@@ -5,6 +5,8 @@
 //! stream ends.
 
 mod agents;
+mod delivery;
+mod drifts;
 mod facts;
 mod lost;
 mod persist;

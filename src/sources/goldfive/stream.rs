@@ -6,8 +6,8 @@ use std::{
 };
 
 use registry::{
-    ApprovalId, Principal, Run, RunId, Untrusted, Wish, command::OpenRun, decide::Reply,
-    run::RunKey,
+    ApprovalId, EscalationId, Principal, Run, RunId, Untrusted, Wish, command::OpenRun,
+    decide::Reply, run::RunKey,
 };
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
@@ -15,6 +15,7 @@ use tonic::{Status, Streaming};
 
 use super::{
     agents::Agents,
+    drifts::Observers,
     facts,
     persist::{hex, randomness, until_judged, warn_of},
 };
@@ -51,6 +52,7 @@ pub(super) fn listen(
             early: Early::default(),
             runs: BTreeMap::new(),
             seen: Seen::default(),
+            observers: Observers::default(),
         };
         stream.follow(up).await;
     };
@@ -74,6 +76,7 @@ struct AgentStream {
     /// The runs that it speaks for, and as whom.
     runs: BTreeMap<RunId, Principal>,
     seen: Seen,
+    observers: Observers,
 }
 
 struct Who {
@@ -120,7 +123,11 @@ impl AgentStream {
                 result,
                 detail,
             } => {
-                self.agents.acked(&control_id, result, &detail).await;
+                let agent = self.who.as_ref().map_or("", |who| &who.agent);
+                let agent = facts::agent(agent);
+                self.agents
+                    .acked(&agent, &control_id, result, &detail)
+                    .await;
             }
             Frame::Unreadable(unreadable) => warn_of("a frame cannot be read", &unreadable),
             Frame::Heartbeat { .. } | Frame::Goodbye { .. } | Frame::Other(_) => {}
@@ -173,8 +180,12 @@ impl AgentStream {
         let Some(run) = self.run_of(&who, &envelope).await else {
             return;
         };
-        let id = ApprovalId::mint(self.owner.now(), randomness().await);
-        if let Some(wish) = facts::wish(&who.agent, &run, id, &envelope) {
+        self.observers.note(run.id, &envelope.what);
+        let (now, random) = (self.owner.now(), randomness().await);
+        let holds = self.observers.stands_still(run.id, &envelope.what);
+        let holds = holds.then(|| EscalationId::mint(now, random));
+        let id = ApprovalId::mint(now, random);
+        if let Some(wish) = facts::wish(&who.agent, &run, id, holds, &envelope) {
             self.record(&who.by, wish, envelope).await;
         }
     }

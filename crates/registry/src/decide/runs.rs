@@ -181,7 +181,8 @@ pub(super) fn report_task(
     room_for_tasks(run, [task])?;
     let known = run.tasks.get(task);
     let since = known.map_or(Timestamp::default(), |known| known.at);
-    if known == Some(&Task::kept(known, title, to, detail, since)) {
+    let confirmed = confirmed_by_task(run, task, to, now);
+    if known == Some(&Task::kept(known, title, to, detail, since)) && confirmed.is_none() {
         return Ok(vec![]);
     }
     let reported = Event::TaskReported {
@@ -191,7 +192,6 @@ pub(super) fn report_task(
         state: to.clone(),
         detail: detail.clone(),
     };
-    let confirmed = confirmed_by_task(run, task, to, now);
     Ok([reported].into_iter().chain(confirmed).collect())
 }
 

@@ -247,7 +247,7 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
         (None, None) => return Err(Refusal::NotFound("run")),
     };
     let by = may(by, right_to(&wish.verb), owner.as_ref(), None)?.by;
-    if let Some(first) = given_before(run, closed, &wish.control) {
+    if let Some(first) = run.and_then(|run| run.control(&wish.control)) {
         return again(first, wish, &by);
     }
     if let Some(closed) = closed {
@@ -277,16 +277,6 @@ fn right_to(verb: &Verb) -> Right {
         Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel => Right::Direct,
         Verb::Rewind { .. } | Verb::StatusQuery => Right::Inspect,
     }
-}
-
-fn given_before<'a>(
-    run: Option<&'a Arc<Run>>,
-    closed: Option<&'a Closed>,
-    id: &ControlId,
-) -> Option<&'a Control> {
-    let known = run.and_then(|run| run.control(id));
-    let answer = closed.and_then(|closed| closed.control.as_ref());
-    known.or(answer.filter(|answer| answer.id == *id))
 }
 
 /// The same order of the same person, sent again: answered with the first result.
@@ -565,11 +555,11 @@ fn raised_anew(
     wish: &Ack,
     now: Timestamp,
 ) -> Option<Event> {
-    let answered = state.closed(control.escalation?)?;
     let answers = |newer: &Control| newer.verb.answers() && !newer.stage().is_failure();
     if held(state, run).is_some() || after(run, control).any(answers) {
         return None;
     }
+    let answered = answered_with(state, run, control)?;
     let escalation = Escalation {
         after: Some(Undone {
             verb: control.verb.clone(),
@@ -581,6 +571,16 @@ fn raised_anew(
     Some(Event::EscalationRaised {
         escalation: escalation.into(),
     })
+}
+
+/// The escalation that an order answered; of one that came beside the answer to a run that stands still, the same.
+fn answered_with<'a>(state: &'a State, run: &Run, control: &Control) -> Option<&'a Arc<Closed>> {
+    if let Some(id) = control.escalation {
+        return state.closed(id);
+    }
+    let mut answers = run.controls.iter().rev().filter(|c| c.verb.answers());
+    run.pause?;
+    answers.find_map(|answer| state.closed(answer.escalation?))
 }
 
 pub(super) fn moved(control: &Control, stage: Stage, detail: Untrusted, at: Timestamp) -> Event {
@@ -635,7 +635,8 @@ pub(super) fn confirmed_by_task(
 
 fn begins_again(from: Option<&TaskState>, to: &TaskState) -> bool {
     match to {
-        TaskState::Pending => from != Some(to),
+        // Nobody says so of a task twice, but to answer.
+        TaskState::Pending => true,
         TaskState::Running => from.is_some_and(TaskState::is_over),
         TaskState::Blocked { .. }
         | TaskState::Completed

@@ -314,10 +314,10 @@ fn order(known: &impl Known, line: &Line) -> Result<ControlId, Refusal> {
         return ControlId::parse(word);
     }
     let run = line.get("run").unwrap_or_default().parse()?;
-    let run = known.run(run).expect("a run that is known");
+    let run = known.run(run).ok_or(Refusal::NotFound("run"))?;
     let mut orders = run.controls.iter().rev();
     let newest = orders.find(|control| control.by == Name::system("ladder"));
-    Ok(newest.expect("the ladder gave an order").id.clone())
+    newest.map_or(ControlId::parse(word), |order| Ok(order.id.clone()))
 }
 
 fn ack_result(word: &str) -> AckResult {

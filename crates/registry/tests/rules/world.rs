@@ -6,8 +6,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use registry::{
-    Approval, ApprovalId, Command, Detail, EscalationId, Event, ItemId, Recorded, Refusal, Run,
-    RunId, Seq, Settled, State, Timestamp, Wish,
+    Approval, ApprovalId, Command, Control, Detail, Escalation, EscalationId, Event, ItemId,
+    Recorded, Refusal, Run, RunId, Seq, Settled, State, Timestamp, Wish,
     command::{Found, Need, Observation},
     decide::{self, Reply, attempted, overdue},
     escalation::{Closed, Ended},
@@ -98,6 +98,7 @@ impl Registry {
         }
         self.wrote = events.iter().map(|r| r.event.clone()).collect();
         self.check(&before, &events);
+        self.committed.runs().for_each(|run| self.check_run(run));
         self.reopen();
         answers
     }
@@ -138,6 +139,26 @@ impl Registry {
             let latest = |state: &State| state.latest(approval.run, &approval.target);
             assert_eq!(latest(&mirror), latest(&self.committed));
             assert_eq!(latest(&whole), latest(&self.committed));
+        }
+    }
+
+    /// Whoever stands still has somebody asked, or an answer on its way to it; whoever is over has nothing left to do.
+    fn check_run(&self, run: &Run) {
+        let holds = |held: &&Arc<Escalation>| held.run == run.id;
+        let held: Vec<EscalationId> = self
+            .committed
+            .all_escalations()
+            .filter(holds)
+            .map(|held| held.id)
+            .collect();
+        assert_eq!(held, Vec::from_iter(run.held_by), "{run:?}");
+        let under_way = |control: &&Control| !control.is_over();
+        let mut under_way = run.controls.iter().filter(under_way);
+        if run.state.is_over() {
+            assert!(held.is_empty() && run.open.is_empty(), "{run:?}");
+            assert_eq!(under_way.next(), None);
+        } else if run.pause.is_some() && held.is_empty() && !self.committed.has_forgotten() {
+            assert!(under_way.any(|control| control.verb.answers()), "{run:?}");
         }
     }
 
