@@ -54,6 +54,8 @@ pub struct Signs {
     pub chosen: &'static str,
     /// A choice that is not.
     pub open: &'static str,
+    /// A piece of time in which a task has not begun.
+    pub pending: &'static str,
     /// At work.
     pub running: &'static str,
     /// Its turn ended while it waits.
@@ -94,6 +96,7 @@ pub const SIGNS: Signs = Signs {
     says: "│ ",
     chosen: "(•)",
     open: "( )",
+    pending: "·",
     running: "▶",
     parked: "◌",
     paused: "‖",
@@ -126,6 +129,7 @@ pub const ASCII_SIGNS: Signs = Signs {
     says: "| ",
     chosen: "(*)",
     open: "( )",
+    pending: ".",
     running: ">",
     parked: "o",
     paused: "|",
