@@ -554,13 +554,13 @@ fn task_line(pen: &Pen<'_, '_>, escalation: &Escalation, run: &Run) -> Option<Li
 fn task_state(pen: &Pen<'_, '_>, task: &Task) -> [Part; 2] {
     let signs = pen.signs;
     let (role, sign) = match task.state {
-        TaskState::Pending => (Role::Muted, signs.idle),
+        TaskState::Pending => (Role::Muted, signs.pending),
         TaskState::Running => (Role::Strong, signs.running),
         TaskState::Blocked { .. } => (Role::Warn, signs.waiting),
         TaskState::Completed => (Role::Ok, signs.granted),
         TaskState::Failed => (Role::Danger, signs.rejected),
         TaskState::Cancelled => (Role::Muted, signs.withdrawn),
-        TaskState::NotNeeded => (Role::Muted, signs.idle),
+        TaskState::NotNeeded => (Role::Muted, signs.skipped),
     };
     [
         Part::new(role, format!("{sign} ")),
