@@ -10,7 +10,7 @@ use super::{
     verbs,
 };
 use crate::{
-    demo::Demo,
+    demo::{Demo, Patience, Script},
     serve::{clock::Clock, home::Home},
 };
 
@@ -32,7 +32,12 @@ pub(crate) async fn demo(place: &Place, wanted: &args::Demo) -> Result<u8, Stopp
             clock.set(Timestamp::from_ms(at.ms().saturating_sub(ago)));
         }
     };
-    let agents = Demo::begin(&host.client(), wanted.seed, wanted.scene, set_back).await;
+    let script = Script {
+        seed: wanted.seed,
+        only: wanted.scene,
+        patience: wanted.at.map_or(Patience::Ends, |_| Patience::Endless),
+    };
+    let agents = Demo::begin(&host.client(), script, set_back).await;
     // A picture is the same wherever it is drawn.
     let address = match wanted.at {
         None => format!(" · from outside: --server {}", host.addresses()),

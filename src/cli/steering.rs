@@ -134,7 +134,7 @@ pub(crate) async fn wait(
     loop {
         match client.get(id).await {
             Ok(got) => match &got.asked {
-                Asked::Closed(closed) => return ended(closed),
+                Asked::Closed(closed) => return ended(closed, got.run.as_ref()),
                 Asked::Escalation(_) | Asked::Pending(_) | Asked::Settled(_) => {}
             },
             Err(CallError::NoServer(_)) => {}
@@ -148,8 +148,8 @@ pub(crate) async fn wait(
     }
 }
 
-fn ended(closed: &Closed) -> Result<u8, Stopped> {
-    print::object(&held::closed_item(closed, None))?;
+fn ended(closed: &Closed, run: Option<&Run>) -> Result<u8, Stopped> {
+    print::object(&held::closed_item(closed, run))?;
     Ok(match &closed.how {
         How::Answered { verb, .. } if *verb == Verb::Cancel => exit::REJECTED,
         How::Answered { .. } => exit::DONE,

@@ -215,7 +215,7 @@ impl Client {
         self.person_call(request, Operator::whoami, wire::me).await
     }
 
-    /// All that is open, oldest first, of all pages from the one that `wish` names.
+    /// All that is open, runs that stand still first, then oldest first, of all pages from the one that `wish` names.
     ///
     /// # Errors
     /// [`CallError`].

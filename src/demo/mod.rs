@@ -3,18 +3,28 @@
 //! Invariant: what is asked follows from the seed and the answers alone; an answer that does not come in time is one, too.
 
 mod agent;
+mod orders;
 mod scenes;
 mod seed;
+mod standing;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{sync::Notify, task::JoinSet, time::sleep};
 
-pub use self::scenes::{NoSuchScene, Scene};
-use self::{agent::Actor, scenes::Scene::*};
+pub use self::{
+    agent::Patience,
+    scenes::{NoSuchScene, Scene},
+};
+use self::{
+    agent::{Actor, Cast, Played},
+    orders::{Line, Next, Orders},
+    scenes::Scene::*,
+    standing::Shared,
+};
 use crate::connect::Client;
 
-/// After a scene that a call put an end to: the disk is full, the server stops.
+/// After a run that a person called off, or that a call put an end to: the disk is full, the server stops.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// A place on the stage: its scenes are played one after the other, again and again, each time by a new run.
@@ -25,7 +35,9 @@ struct Seat {
 }
 
 /// What is played side by side: one question each at first, so that the first screen can be read.
-const SEATS: [Seat; 6] = [
+const SEATS: [Seat; 8] = [
+    Seat::of(&[Escalation], 14 * 60 + 5),
+    Seat::of(&[Abort], 13 * 60 + 5),
     Seat::of(&[Tool, Asks], 12 * 60 + 5),
     Seat::of(&[Form], 9 * 60 + 5),
     Seat::of(&[Task, Reword], 4 * 60 + 5),
@@ -43,6 +55,17 @@ impl Seat {
     }
 }
 
+/// What they play.
+#[derive(Clone, Copy, Debug)]
+pub struct Script {
+    /// What is asked follows from it, and from the answers.
+    pub seed: u64,
+    /// One scene instead of all.
+    pub only: Option<Scene>,
+    /// Whether it follows from the time, too.
+    pub patience: Patience,
+}
+
 /// The agents; they leave when it is dropped.
 pub struct Demo {
     playing: JoinSet<()>,
@@ -52,40 +75,74 @@ impl Demo {
     /// Lets the agents in, one after the other: all of them, or the one of a scene. Their first questions stand when
     /// this returns, in the same order each time. `before` each it is said how long ago that is to have been, so that
     /// a clock that stands still can be set.
-    pub async fn begin(
-        client: &Client,
-        seed: u64,
-        only: Option<Scene>,
-        mut before: impl FnMut(Duration),
-    ) -> Self {
+    pub async fn begin(client: &Client, script: Script, mut before: impl FnMut(Duration)) -> Self {
         let mut demo = Self {
             playing: JoinSet::new(),
         };
         for seat in &SEATS {
-            let wanted = |scene: &Scene| only.is_none_or(|only| only == *scene);
+            let wanted = |scene: &Scene| script.only.is_none_or(|only| only == *scene);
             let scenes: Vec<Scene> = seat.scenes.iter().copied().filter(wanted).collect();
             if scenes.is_empty() {
                 continue;
             }
             before(seat.ago);
-            let entered = Arc::new(Notify::new());
-            let playing = play(client.clone(), seed, scenes, entered.clone());
-            demo.playing.spawn(playing);
-            entered.notified().await;
+            let cast = Cast {
+                client: client.clone(),
+                seed: script.seed,
+                patience: script.patience,
+                entered: Arc::new(Notify::new()),
+            };
+            demo.playing.spawn(play(cast.clone(), scenes));
+            cast.entered.notified().await;
         }
         before(Duration::ZERO);
         demo
     }
 }
 
-async fn play(client: Client, seed: u64, scenes: Vec<Scene>, entered: Arc<Notify>) {
+/// A scene after the other, for ever.
+async fn play(cast: Cast, scenes: Vec<Scene>) {
     for lap in 0.. {
         for scene in &scenes {
-            let mut actor = Actor::new(client.clone(), seed, *scene, lap, entered.clone());
-            if let Err(fault) = scene.play(&mut actor).await {
-                tracing::warn!(scene = scene.name(), "broken off: {fault}");
-                entered.notify_one();
-                sleep(PAUSE).await;
+            match perform(&cast, *scene, lap).await {
+                Ok(Exit::Done) => {}
+                Ok(Exit::CalledOff) => sleep(PAUSE).await,
+                Err(fault) => {
+                    tracing::warn!(scene = scene.name(), "broken off: {fault}");
+                    cast.entered.notify_one();
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// How a run was left.
+enum Exit {
+    Done,
+    CalledOff,
+}
+
+/// A scene once; meanwhile its run takes orders.
+async fn perform(cast: &Cast, scene: Scene, lap: u64) -> Played<Exit> {
+    let standing = Shared::default();
+    let mut line = Line::new(&cast.client, &standing);
+    let orders = Orders {
+        cast,
+        standing: standing.clone(),
+    };
+    loop {
+        let mut actor = Actor::new(cast, scene, lap, standing.clone());
+        let mut playing = pin!(scene.play(&mut actor));
+        loop {
+            let order = tokio::select! {
+                played = &mut playing => return played.map(|()| Exit::Done),
+                order = line.next() => order,
+            };
+            match orders.take(&order).await? {
+                Next::Same => {}
+                Next::Again => break,
+                Next::CalledOff => return Ok(Exit::CalledOff),
             }
         }
     }

@@ -11,17 +11,20 @@ use std::{
 use nix::sys::signal::Signal;
 use pilothouse::{
     connect::Client,
-    demo::{Demo, Scene},
+    demo::{Demo, Patience, Scene, Script},
     serve::{Listeners, Server, clock::Clock, identity::Identity, owner::Owner, stop::Stop},
-    wire::pilothouse::{Item, ListWish, RunRecord},
+    wire::pilothouse::{Item, ListWish, Open, Order, RunRecord},
 };
 use registry::{
-    Asks, Digest, Event, Seq, Settled, Timestamp,
+    Asks, Control, Digest, Escalation, Event, Pending, Run, RunId, Seq, Settled, Timestamp,
     approval::{Outcome, Risk, Seen, Verdict, Why},
     command::Decide,
+    control::{Confirmation, Stage as Step, Verb},
+    drift::Level,
+    escalation::Ended,
     form::Form,
     log::Memory,
-    names::DecisionId,
+    names::{ControlId, DecisionId},
     run::{End, Presence, RunState, TaskState},
 };
 use tokio::{
@@ -36,10 +39,14 @@ use crate::{
 
 const YES: Verdict = Verdict::Approve;
 const NO: Verdict = Verdict::Reject;
+/// Seeds with which the run that turns in circles does so once, and twice.
+const ONCE: u64 = 7;
+const TWICE: u64 = 8;
 /// 2026-11-30T14:04:22Z.
 const NOW_MS: i64 = 1_796_047_462_000;
 /// The longest that an agent of the demo is away, and more than it takes a server to see it.
 const PATIENCE: Duration = Duration::from_secs(90);
+const LOOK: Duration = Duration::from_millis(50);
 
 // === What the agents ask, and do ===
 
@@ -71,10 +78,15 @@ impl Stage {
                 Ok(ours)
             })
         };
+        let script = Script {
+            seed,
+            only: Some(scene),
+            patience: Patience::Ends,
+        };
         Self {
             person: client(),
             clock,
-            _agents: Demo::begin(&client(), seed, Some(scene), |_| {}).await,
+            _agents: Demo::begin(&client(), script, |_| {}).await,
         }
     }
 
@@ -84,8 +96,7 @@ impl Stage {
 
     /// The question about a task or a call, as soon as it stands.
     async fn question(&self, target: &str) -> Item {
-        self.until(target, |item| item.pending.approval.target.raw() == target)
-            .await
+        self.until(target, |item| asks_about(item, target)).await
     }
 
     async fn until(&self, what: &str, is_so: impl Fn(&Item) -> bool) -> Item {
@@ -96,17 +107,17 @@ impl Stage {
                 return item.clone();
             }
             assert!(Instant::now() < until, "no {what}: {open:?}");
-            sleep(Duration::from_millis(20)).await;
+            sleep(LOOK).await;
         }
     }
 
     async fn decide(&self, item: &Item, verdict: Verdict, answers: &[(&str, &str)]) {
-        let id = item.pending.approval.id;
+        let id = pending(item).approval.id;
         let decide = Decide {
             id,
             decision: DecisionId::parse(&format!("test-{id}")).unwrap(),
             verdict,
-            digest: item.pending.approval.digest,
+            digest: pending(item).approval.digest,
             answers: answers
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -129,7 +140,7 @@ impl Stage {
     }
 
     async fn made_of(&self, item: &Item) -> String {
-        let ended = |settled: &Settled| settled.approval.id == item.pending.approval.id;
+        let ended = |settled: &Settled| settled.approval.id == pending(item).approval.id;
         let settled = self
             .ended(|settled| ended(settled) && settled.applied.is_some())
             .await;
@@ -141,11 +152,15 @@ impl Stage {
         let until = Instant::now() + PATIENCE;
         loop {
             let (history, _) = self.person.history(100, None).await.unwrap();
-            if let Some(settled) = history.iter().find(|settled| is_so(settled)) {
+            let settled = history.iter().filter_map(|ended| match ended {
+                Ended::Approval(settled) => Some(settled),
+                Ended::Escalation(_) => None,
+            });
+            if let Some(settled) = settled.into_iter().find(|settled| is_so(settled)) {
                 return settled.clone();
             }
             assert!(Instant::now() < until, "it has not ended: {history:?}");
-            sleep(Duration::from_millis(20)).await;
+            sleep(LOOK).await;
         }
     }
 
@@ -169,7 +184,7 @@ impl Stage {
                 return end;
             }
             assert!(Instant::now() < until, "{run:?}");
-            sleep(Duration::from_millis(20)).await;
+            sleep(LOOK).await;
         }
     }
 
@@ -183,15 +198,30 @@ impl Stage {
     }
 }
 
+fn asks_about(item: &Item, target: &str) -> bool {
+    match &item.open {
+        Open::Pending(pending) => pending.approval.target.raw() == target,
+        Open::Escalation(_) => false,
+    }
+}
+
+/// The question that waits.
+fn pending(item: &Item) -> &Pending {
+    match &item.open {
+        Open::Pending(pending) => pending,
+        Open::Escalation(escalation) => panic!("no question: {escalation:?}"),
+    }
+}
+
 /// The questions of a scene, each answered: yes, no, yes …
 async fn questions(seed: u64, scene: Scene, first: Verdict) -> Vec<(String, Digest)> {
     let stage = Stage::set(seed, scene).await;
     let (mut asked, mut known) = (Vec::new(), BTreeSet::new());
     let mut verdict = first;
     while asked.len() < 6 {
-        let new = |item: &Item| !known.contains(&item.pending.approval.id);
+        let new = |item: &Item| !known.contains(&pending(item).approval.id);
         let item = stage.until("next question", new).await;
-        let approval = &item.pending.approval;
+        let approval = &pending(&item).approval;
         known.insert(approval.id);
         asked.push((approval.title.raw().to_owned(), approval.digest));
         let form: &[_] = match approval.fields {
@@ -217,9 +247,10 @@ async fn every_scene_stands_at_its_question_before_it_is_shown() {
 
 #[tokio::test]
 async fn the_same_seed_and_the_same_answers_give_the_same_questions() {
-    // Reword asks two things at once, and takes one back: its own test.
+    // Reword asks two things at once, and takes one back; runs that are held ask nothing: their own tests.
+    let own = [Scene::Reword, Scene::Escalation, Scene::Abort];
     for scene in Scene::ALL {
-        if scene == Scene::Reword {
+        if own.contains(&scene) {
             continue;
         }
         let once = questions(7, scene, YES).await;
@@ -266,15 +297,15 @@ async fn a_tool_comes_with_hidden_characters_and_one_of_high_risk_follows() {
     for (seed, verdict, made) in [(7, YES, "done: paid "), (8, NO, "skipped: asked ")] {
         let stage = Stage::set(seed, Scene::Tool).await;
         let pay = stage.question("call-1").await;
-        assert_eq!(pay.pending.approval.risk, Risk::Normal);
-        let got = stage.person.get(pay.pending.approval.id).await.unwrap();
+        assert_eq!(pending(&pay).approval.risk, Risk::Normal);
+        let got = stage.person.get(pending(&pay).approval.id).await.unwrap();
         let args = got.detail.args.unwrap();
         assert!(args.line().altered() > 0, "{args:?}");
         serde_json::from_str::<serde_json::Value>(args.raw()).unwrap();
         let said = stage.answer("call-1", verdict, &[]).await;
         assert!(said.starts_with(made), "{said}");
         let delete = stage.question("call-2").await;
-        assert_eq!(delete.pending.approval.risk, Risk::High);
+        assert_eq!(pending(&delete).approval.risk, Risk::High);
         assert_eq!(delete.run.id, pay.run.id);
     }
 }
@@ -283,7 +314,7 @@ async fn a_tool_comes_with_hidden_characters_and_one_of_high_risk_follows() {
 async fn a_form_has_every_type_and_its_answers_are_acted_on() {
     let stage = Stage::set(7, Scene::Form).await;
     let item = stage.question("t2").await;
-    let form = stage.person.get(item.pending.approval.id).await.unwrap();
+    let form = stage.person.get(pending(&item).approval.id).await.unwrap();
     let form = form.detail.form;
     let types: BTreeSet<_> = form
         .fields()
@@ -329,12 +360,12 @@ async fn a_form_has_every_type_and_its_answers_are_acted_on() {
 async fn the_user_of_a_run_is_asked_and_then_an_admin() {
     let stage = Stage::set(7, Scene::Asks).await;
     let send = stage.question("call-1").await;
-    assert_eq!(send.pending.approval.asks, Asks::EndUser);
-    assert!(send.pending.approval.owner.is_some());
+    assert_eq!(pending(&send).approval.asks, Asks::EndUser);
+    assert!(pending(&send).approval.owner.is_some());
     let made = stage.answer("call-1", YES, &[]).await;
     assert!(made.starts_with("done: sent to"), "{made}");
     let export = stage.question("call-2").await;
-    assert_eq!(export.pending.approval.asks, Asks::Admin);
+    assert_eq!(pending(&export).approval.asks, Asks::Admin);
     let made = stage.answer("call-2", NO, &[]).await;
     assert!(made.starts_with("skipped: wrote to the auditor"), "{made}");
 }
@@ -344,7 +375,7 @@ async fn an_agent_whose_patience_ends_goes_on_and_takes_the_late_answer() {
     let stage = Stage::set(7, Scene::Timeout).await;
     let rest = stage.question("t3").await;
     let odd = stage.question("t2").await;
-    assert_eq!(odd.pending.timed_out.len(), 1);
+    assert_eq!(pending(&odd).timed_out.len(), 1);
     let said = stage.said(&odd).await;
     assert!(said.contains("I go on without them"), "{said}");
     let made = stage.answer("t2", YES, &[]).await;
@@ -367,10 +398,13 @@ async fn an_answer_in_time_is_acted_on_before_the_rest() {
 async fn a_deadline_that_passes_is_said_and_another_offer_comes() {
     let stage = Stage::set(7, Scene::Deadline).await;
     let first = stage.question("offer-1").await;
-    let over = first.pending.deadline.unwrap().plus(Duration::from_secs(1));
+    let over = pending(&first)
+        .deadline
+        .unwrap()
+        .plus(Duration::from_secs(1));
     stage.clock.set(over);
     let after = Duration::from_secs(600);
-    let id = first.pending.approval.id;
+    let id = pending(&first).approval.id;
     let late = stage.person.extend(id, after).await.unwrap_err();
     assert!(late.to_string().contains("expired"), "{late}");
     let second = stage.question("offer-2").await;
@@ -392,7 +426,7 @@ async fn an_agent_that_was_away_gets_the_answer_that_it_missed() {
 
 #[tokio::test]
 async fn what_is_answered_takes_another_question_back_or_changes_its_words() {
-    let of = |item: &Item| item.pending.approval.id;
+    let of = |item: &Item| pending(item).approval.id;
     let stage = Stage::set(7, Scene::Reword).await;
     let letter = stage.question("t3").await;
     stage.answer("t2", YES, &[]).await;
@@ -406,7 +440,7 @@ async fn what_is_answered_takes_another_question_back_or_changes_its_words() {
     let stage = Stage::set(7, Scene::Reword).await;
     let letter = stage.question("t3").await;
     stage.answer("t2", NO, &[]).await;
-    let anew = |item: &Item| item.pending.approval.target.raw() == "t3" && of(item) != of(&letter);
+    let anew = |item: &Item| pending(item).approval.target.raw() == "t3" && of(item) != of(&letter);
     let anew = stage.until("reworded question", anew).await;
     let ended = |settled: &Settled| settled.approval.id == of(&letter);
     let ended = stage.ended(ended).await;
@@ -416,6 +450,331 @@ async fn what_is_answered_takes_another_question_back_or_changes_its_words() {
     );
     stage.decide(&anew, YES, &[]).await;
     assert_eq!(stage.made_of(&anew).await, "done: the letter is out");
+}
+
+// === What the agents are told, and do ===
+
+/// Runs, and the orders to them.
+impl Stage {
+    async fn run(&self, id: RunId) -> Run {
+        let id = id.to_string().into();
+        self.person.get_run(&id, Seq::default()).await.unwrap().run
+    }
+
+    /// The run once it is as described.
+    async fn becomes(&self, id: RunId, what: &str, is_so: impl Fn(&Run) -> bool) -> Run {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let run = self.run(id).await;
+            if is_so(&run) {
+                return run;
+            }
+            assert!(Instant::now() < until, "not {what}: {run:#?}");
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Gives an order; to a run that is held, that is the answer.
+    async fn tell(&self, id: RunId, verb: Verb, note: &str) -> Control {
+        let held_by = self.run(id).await.held_by;
+        let nth = self.run(id).await.controls.len();
+        let order = Order {
+            id: ControlId::parse(&format!("test-{nth}")).unwrap(),
+            run: id,
+            answers: held_by.filter(|_| verb.answers()),
+            verb,
+            note: note.into(),
+        };
+        self.person.control(&order).await.unwrap()
+    }
+
+    /// Gives an order, and follows it to its end: `sent, acked (paused)`.
+    async fn order(&self, id: RunId, verb: Verb, note: &str) -> String {
+        let order = self.tell(id, verb, note).await.id;
+        let is_over = |run: &Run| run.control(&order).is_some_and(Control::is_over);
+        let run = self.becomes(id, "over with its order", is_over).await;
+        steps(run.control(&order).unwrap())
+    }
+
+    /// The run that is held, and by what, as soon as one is.
+    async fn held(&self) -> Escalation {
+        let item = self.until("run that is held", |item| {
+            let held = matches!(item.open, Open::Escalation(_));
+            held && matches!(item.run.state, RunState::Paused(_))
+        });
+        match item.await.open {
+            Open::Escalation(escalation) => escalation,
+            Open::Pending(pending) => panic!("{pending:?}"),
+        }
+    }
+
+    async fn ends(&self, id: RunId) -> (End, Run) {
+        let run = self.becomes(id, "over", |run| run.state.is_over()).await;
+        match run.state {
+            RunState::Ended(end) => (end, run),
+            _ => panic!("{run:?}"),
+        }
+    }
+}
+
+fn steps(control: &Control) -> String {
+    let step = |step: &registry::control::Step| match step.detail.raw() {
+        "" => step.stage.word().to_owned(),
+        detail => format!("{} ({detail})", step.stage.word()),
+    };
+    let steps: Vec<_> = control.steps.iter().map(step).collect();
+    steps.join(", ")
+}
+
+/// Each task of its plan, in order: `t1 completed`.
+fn plan(run: &Run) -> Vec<String> {
+    let tasks = run.plan.as_ref().unwrap().tasks.iter();
+    let state = |id| run.tasks[id].state.word();
+    let tasks = tasks.map(|task| format!("{} {}", task.id.raw(), state(&task.id)));
+    tasks.collect()
+}
+
+/// How strongly its drifts were answered.
+fn levels(run: &Run) -> Vec<u8> {
+    let levels = run.drifts.iter().filter_map(|drift| drift.level);
+    levels.map(Level::number).collect()
+}
+
+#[tokio::test]
+async fn every_agent_takes_every_order_while_it_waits() {
+    let scenes: tokio::task::JoinSet<()> = Scene::ALL.into_iter().map(takes_orders).collect();
+    scenes.join_all().await;
+}
+
+async fn takes_orders(scene: Scene) {
+    let stage = Stage::set(7, scene).await;
+    let id = stage.open().await[0].run.id;
+    let is_held = matches!(scene, Scene::Escalation | Scene::Abort);
+    let paused = if is_held {
+        steps(&stage.run(id).await.controls[0])
+    } else {
+        stage.order(id, Verb::Pause, "wait").await
+    };
+    assert_eq!(paused, "sent, acked (paused)", "{scene:?}");
+    let here = stage.order(id, Verb::StatusQuery, "").await;
+    assert!(here.contains("standing still"), "{scene:?}: {here}");
+    let unknown = Verb::Rewind { task: "t99".into() };
+    let unknown = stage.order(id, unknown, "").await;
+    assert_eq!(unknown, "sent, failed (unknown task)", "{scene:?}");
+    let steered = stage.order(id, Verb::Steer, "Only what is\n free").await;
+    assert!(
+        steered.starts_with("sent, acked (steer queued), confirmed (plan revision "),
+        "{scene:?}: {steered}"
+    );
+    let goes_on = |run: &Run| run.pause.is_none() && run.held_by.is_none();
+    let run = stage.becomes(id, "going on", goes_on).await;
+    let plan = run.plan.unwrap();
+    let kept = "Keep to «Only what is free»";
+    assert!(plan.tasks.iter().any(|task| task.title.raw() == kept));
+    let told = "as told: «Only what is free»";
+    assert!(plan.summary.raw().ends_with(told), "{plan:?}");
+    let cancelled = stage.order(id, Verb::Cancel, "").await;
+    assert_eq!(
+        cancelled, "sent, acked (stopping), confirmed (the run cancelled)",
+        "{scene:?}"
+    );
+    let (_, run) = stage.ends(id).await;
+    let mut tasks = run.tasks.values();
+    assert!(tasks.all(|task| task.state.is_over()), "{run:?}");
+    assert!(run.open.is_empty());
+    if !is_held {
+        stage.until("new run", |item| item.run.id != id).await;
+    }
+}
+
+#[tokio::test]
+async fn who_stands_still_does_nothing_with_an_answer_until_it_goes_on() {
+    let stage = Stage::set(7, Scene::Task).await;
+    let few = stage.question("t2").await;
+    let id = few.run.id;
+    stage.order(id, Verb::Pause, "").await;
+    stage.decide(&few, YES, &[]).await;
+    sleep(Duration::from_secs(2)).await;
+    let before = stage.run(id).await;
+    assert!(matches!(before.state, RunState::Paused(_)), "{before:?}");
+    assert_eq!(plan(&before), ["t1 completed", "t2 blocked", "t3 pending"]);
+    assert_eq!(
+        stage.order(id, Verb::Resume, "").await,
+        "sent, acked (resumed)"
+    );
+    assert!(stage.made_of(&few).await.starts_with("done: "));
+    stage.question("t3").await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_rewound_is_asked_about_and_done_once_more() {
+    let stage = Stage::set(7, Scene::Task).await;
+    let few = stage.question("t2").await;
+    let id = few.run.id;
+    let rewind = |task: &str| Verb::Rewind { task: task.into() };
+    let early = stage.order(id, rewind("t3"), "").await;
+    assert_eq!(early, "sent, failed (that task has not begun)");
+    stage.answer("t2", YES, &[]).await;
+    stage.question("t3").await;
+    let confirmed =
+        |task| format!("sent, acked ({task} once more), confirmed (the task is pending again)");
+    assert_eq!(stage.order(id, rewind("t2"), "").await, confirmed("t2"));
+    let again = stage.question("t2").await;
+    assert_eq!(
+        pending(&again).approval.digest,
+        pending(&few).approval.digest
+    );
+    assert_ne!(pending(&again).approval.id, pending(&few).approval.id);
+    let open = stage.open().await;
+    assert_eq!(open.len(), 1, "what followed is taken back: {open:?}");
+    stage.decide(&again, YES, &[]).await;
+    stage.question("t3").await;
+
+    // What needs no answer is done at once, and what was answered before it is only remembered.
+    assert_eq!(stage.order(id, rewind("t3"), "").await, confirmed("t3"));
+    stage.question("t3").await;
+    assert_eq!(stage.order(id, rewind("t1"), "").await, confirmed("t1"));
+    stage.question("t2").await;
+    let run = stage.run(id).await;
+    assert_eq!(plan(&run), ["t1 completed", "t2 blocked", "t3 pending"]);
+    assert_eq!(run.tasks[&"t1".into()].detail.raw(), "done once more");
+    stage.answer("t2", NO, &[]).await;
+    assert_eq!(stage.ends(id).await.0, End::Failed);
+}
+
+#[tokio::test]
+async fn one_that_is_gone_does_as_it_was_told_when_it_is_back() {
+    let stage = Stage::set(7, Scene::Away).await;
+    let gone = |item: &Item| matches!(item.run.presence, Presence::Away { .. });
+    let id = stage.until("agent away", gone).await.run.id;
+    let order = stage.tell(id, Verb::StatusQuery, "").await;
+    assert_eq!(order.stage(), Step::Issued);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(stage.run(id).await.controls[0].stage(), Step::Issued);
+    let is_over = |run: &Run| run.controls[0].is_over();
+    let run = stage.becomes(id, "back", is_over).await;
+    assert_eq!(steps(&run.controls[0]), "sent, acked (1 asked, no plan)");
+}
+
+#[tokio::test]
+async fn drifts_climb_until_the_run_is_held_and_it_goes_on_as_a_person_says() {
+    let told = async |seed, verb: Verb, note| {
+        let stage = Stage::set(seed, Scene::Escalation).await;
+        let held = stage.held().await;
+        assert_eq!(held.title().raw(), "LOOPING_TOOL_CALL");
+        let run = stage.run(held.run).await;
+        assert_eq!(levels(&run), [1, 3, 4]);
+        assert_eq!(
+            plan(&run),
+            ["t1 completed", "t2 completed", "t3 running", "t4 pending"]
+        );
+        stage.order(held.run, verb, note).await;
+        (stage, held)
+    };
+    let all_done = [
+        "t1 completed",
+        "t2 completed",
+        "t3 completed",
+        "t4 completed",
+    ];
+
+    let (stage, held) = told(ONCE, Verb::Resume, "").await;
+    let (end, run) = stage.ends(held.run).await;
+    assert_eq!(
+        (end, plan(&run).as_slice()),
+        (End::Completed, &all_done.map(String::from)[..])
+    );
+
+    let (stage, held) = told(TWICE, Verb::Resume, "").await;
+    let again = stage.held().await;
+    assert_eq!(again.run, held.run);
+    assert_eq!(levels(&stage.run(held.run).await), [1, 3, 4, 1, 3, 4]);
+    stage.order(held.run, Verb::Resume, "").await;
+    assert_eq!(stage.ends(held.run).await.0, End::Completed);
+    assert_ne!(stage.held().await.run, held.run, "then it begins anew");
+
+    let (stage, held) = told(TWICE, Verb::Steer, "Use what you have").await;
+    let (end, run) = stage.ends(held.run).await;
+    assert_eq!(end, End::Completed);
+    assert_eq!(
+        run.tasks[&"t3".into()].detail.raw(),
+        "as told: «Use what you have»"
+    );
+
+    let (stage, held) = told(TWICE, Verb::Cancel, "").await;
+    let (end, run) = stage.ends(held.run).await;
+    assert_eq!(end, End::Cancelled);
+    assert_eq!(
+        plan(&run),
+        [
+            "t1 completed",
+            "t2 completed",
+            "t3 cancelled",
+            "t4 cancelled"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_same_seed_and_the_same_orders_give_the_same_drifts() {
+    let drifts = async |seed| {
+        let stage = Stage::set(seed, Scene::Escalation).await;
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            let id = stage.held().await.run;
+            stage.order(id, Verb::Steer, "Enough").await;
+            let (_, run) = stage.ends(id).await;
+            let drift = |drift: &registry::drift::Drift| drift.detail.raw().to_owned();
+            all.push(run.drifts.iter().map(drift).collect::<Vec<_>>());
+        }
+        all
+    };
+    let (once, again, other) = tokio::join!(drifts(7), drifts(7), drifts(8));
+    assert_eq!(once, again);
+    assert_ne!(once, other);
+    assert_ne!(once[0], once[1]);
+}
+
+#[tokio::test]
+async fn a_run_that_goes_astray_again_is_aborted_told_or_not() {
+    let told = async |order: Option<(Verb, &str)>| {
+        let stage = Stage::set(7, Scene::Abort).await;
+        let held = stage.held().await;
+        assert_eq!(held.title().raw(), "INTENT_DIVERGENCE");
+        if let Some((verb, note)) = order {
+            stage.order(held.run, verb, note).await;
+        }
+        stage.ends(held.run).await
+    };
+    let (ignored, steered, resumed) = tokio::join!(
+        told(None),
+        told(Some((Verb::Steer, "Only what changed"))),
+        told(Some((Verb::Resume, ""))),
+    );
+    for (end, run) in [&ignored, &steered] {
+        assert_eq!(*end, End::Aborted);
+        assert_eq!(levels(run), [4, 5]);
+        let cancel = run.controls.last().unwrap();
+        assert_eq!(cancel.verb.confirmed_by(), Confirmation::End);
+        assert_eq!(cancel.by.as_str(), "system:ladder");
+        assert!(cancel.deadline.is_some());
+        assert_eq!(
+            steps(cancel),
+            "sent, acked (stopping), confirmed (the run aborted)"
+        );
+        assert_eq!(run.tasks[&"t2".into()].state, TaskState::Cancelled);
+    }
+    let said = |run: &Run| run.drifts[2].detail.raw().to_owned();
+    assert!(
+        said(&ignored.1).starts_with("nobody said a word"),
+        "{ignored:?}"
+    );
+    assert!(
+        said(&steered.1).starts_with("told «Only what changed»"),
+        "{steered:?}"
+    );
+    assert_eq!(resumed.0, End::Completed);
+    assert_eq!(levels(&resumed.1), [4]);
 }
 
 // === The program ===

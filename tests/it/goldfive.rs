@@ -17,13 +17,14 @@ use pilothouse::{
 };
 use prost::Message as _;
 use registry::{
-    ApprovalId, Name, Principal, Role, Run, Settled, Tenant, Timestamp, Wish,
+    ApprovalId, EscalationId, Name, Principal, Role, Run, Settled, Tenant, Timestamp, Wish,
     approval::{DeliveryState, Seen, Verdict},
-    command::Decide,
+    command::{Decide, Direct},
+    control,
     digest::Sha256,
     form::{Form, RawAnswers},
     log::{Epoch, Log, LogError, Memory, Reader, Turn, Writes},
-    names::DecisionId,
+    names::{ControlId, DecisionId},
     run::Presence,
 };
 use serde_json::Value;
@@ -439,10 +440,25 @@ impl Here {
             past: None,
             decided_before: None,
         };
-        let name = Name::parse("operator:ops").unwrap();
-        let by = Principal::new(name, Tenant::local(), [Role::Operator]);
         self.owner
-            .submit(by, Wish::Decide(Box::new(decide)))
+            .submit(operator(), Wish::Decide(Box::new(decide)))
+            .await
+            .unwrap();
+    }
+
+    /// An operator has a run say where it is.
+    async fn asks_where(&self, run: &str, control: &str) {
+        let direct = Direct {
+            control: ControlId::parse(control).unwrap(),
+            run: self.run(run).await.id,
+            verb: control::Verb::StatusQuery,
+            note: "".into(),
+            answers: None,
+            raise: EscalationId::mint(Timestamp::default(), 0),
+            past: None,
+        };
+        self.owner
+            .submit(operator(), Wish::Direct(Box::new(direct)))
             .await
             .unwrap();
     }
@@ -456,6 +472,11 @@ impl Here {
         })
         .await
     }
+}
+
+fn operator() -> Principal {
+    let name = Name::parse("operator:ops").unwrap();
+    Principal::new(name, Tenant::local(), [Role::Operator])
 }
 
 impl Drop for Here {
@@ -559,6 +580,32 @@ async fn a_control_for_a_subscription_that_has_ended_waits_for_the_next() {
     let mut controls = agent.subscribes().await;
     assert_eq!(next(&mut controls).await.kind(), ControlKind::Approve);
     here.delivery(id, DeliveryState::Sent).await;
+}
+
+/// The ids of orders are their clients' own, and unique in a run; an ack names nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_orders_with_one_id_an_agent_gets_the_first() {
+    let here = Here::open().await;
+    let mut agent = Agent::open(&here.endpoint, "a").await;
+    let mut controls = agent.subscribes().await;
+    agent.begins("one");
+    agent.begins("two");
+    here.asks_where("one", "same").await;
+    here.asks_where("two", "same").await;
+    let stands = |run: &str, stage| {
+        let run = run.to_owned();
+        here.until("the order", move |state| {
+            let run = state.runs().find(|it| it.key.invocation.raw() == run)?;
+            run.controls
+                .iter()
+                .any(|it| it.stage() == stage)
+                .then_some(())
+        })
+    };
+    stands("two", control::Stage::Unanswered).await;
+    let first = next(&mut controls).await;
+    agent.acks(&first, ControlAckResult::Success, "there");
+    stands("one", control::Stage::Acked).await;
 }
 
 /// A full disk loses nothing of what an agent says, nor of what becomes of an answer.

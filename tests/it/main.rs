@@ -23,6 +23,7 @@ mod screen;
 mod scripted;
 mod server;
 mod steering;
+mod steered;
 mod watch;
 mod wire_limits;
 

@@ -371,6 +371,7 @@ async fn a_wait_ends_as_the_person_answers() {
         assert_eq!(waited.code, code, "{verb:?}: {waited:?}");
         let told: Value = serde_json::from_str(&waited.out).unwrap();
         assert_eq!(told["id"], held);
+        assert!(told["run_state"].is_string(), "{told}");
         let after = server.run(&["wait", &held, "--timeout", "0s"]);
         assert_eq!(after.code, code, "{verb:?}: {after:?}");
     }
@@ -543,6 +544,12 @@ async fn the_first_answer_wins_and_the_second_is_told_whose_it_was() {
     for verb in verbs {
         let second = refused(&server, verb);
         assert!(second.contains(&expected), "{verb:?}: {second}");
+    }
+    let mut orders = agent.listens().await;
+    for verb in [Verb::Pause, Verb::Resume] {
+        let order = orders.next().await;
+        assert_eq!(order.verb, verb);
+        agent.takes(&order).await;
     }
     let by_name = refused(&server, &["resume", "r1"]);
     assert!(by_name.contains("it does not stand still"), "{by_name}");

@@ -14,7 +14,7 @@ const CUSTOMERS: [(&str, &str, &str); 3] = [
     ("bo", "B. Lindqvist", "bo@lindqvist.example"),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (user, customer, address) = actor.story(CUSTOMERS);
     let contract = actor.dice.between(2_100, 2_999);
     let rows = actor.dice.between(1_200, 9_800);

@@ -19,7 +19,7 @@ const PATHS: [&str; 3] = [
     "/srv/ci/workspaces",
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let path = actor.story(PATHS);
     let gigabytes = actor.dice.between(11, 48);
     let mut run = actor.open("laptop-ci").await?;
@@ -43,7 +43,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
     };
     let asked = run.asks(clean).await?;
     let outcome = loop {
-        match run.hears_within(HERE, &asked).await? {
+        match run.hears_meanwhile(HERE, &asked).await? {
             Some(outcome) => break outcome,
             None => run.is_gone(GONE).await?,
         }

@@ -16,7 +16,7 @@ const TRIPS: [(&str, &str, u32, u32); 3] = [
     ("VIE", "LIS", 302, 347),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (from, to, fare, later) = actor.story(TRIPS);
     let flight = actor.dice.between(400, 899);
     // Who has just come sees one end soon; who stays has time.

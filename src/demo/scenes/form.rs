@@ -27,7 +27,7 @@ const DAYS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (headline, entries, birds) = actor.story(DAYS);
     let mut run = actor.open("logbook").await?;
     run.plans(
@@ -72,7 +72,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
     }
 }
 
-async fn published(mut run: Run, asked: &Asked, answers: &Answers) -> Played {
+async fn published(mut run: Run<'_>, asked: &Asked, answers: &Answers) -> Played {
     let of = |name| said(answers, name);
     let what = format!(
         "«{}» of {}, {} birds, sure to {}, for {}",

@@ -4,9 +4,11 @@ use std::str::FromStr;
 
 use super::agent::{Actor, Played};
 
+mod abort;
 mod asks;
 mod away;
 mod deadline;
+mod escalation;
 mod form;
 mod reword;
 mod task;
@@ -32,13 +34,19 @@ pub enum Scene {
     Away,
     /// A question in other words, and one that is taken back.
     Reword,
+    /// A run that is held until a person says how it goes on.
+    Escalation,
+    /// One that goes astray again, and is aborted.
+    Abort,
 }
 
-use Scene::{Asks, Away, Deadline, Form, Reword, Task, Timeout, Tool};
+use Scene::{Abort, Asks, Away, Deadline, Escalation, Form, Reword, Task, Timeout, Tool};
 
 impl Scene {
     /// All of them, in the order in which they are numbered, from 1.
-    pub const ALL: [Self; 8] = [Task, Tool, Form, Asks, Timeout, Deadline, Away, Reword];
+    pub const ALL: [Self; 10] = [
+        Task, Tool, Form, Asks, Timeout, Deadline, Away, Reword, Escalation, Abort,
+    ];
 
     /// The word that picks it.
     #[must_use]
@@ -74,11 +82,19 @@ impl Scene {
                 "reword",
                 "questions that are asked in other words, or taken back",
             ),
+            Escalation => (
+                "escalation",
+                "an agent that turns in circles, and is held until you say how it goes on",
+            ),
+            Abort => (
+                "abort",
+                "an agent that goes astray; without a word from you, or again, it is aborted",
+            ),
         }
     }
 
     /// Once, to the end of its run.
-    pub(super) async fn play(self, actor: &mut Actor) -> Played {
+    pub(super) async fn play(self, actor: &mut Actor<'_>) -> Played {
         match self {
             Task => task::play(actor).await,
             Tool => tool::play(actor).await,
@@ -88,6 +104,8 @@ impl Scene {
             Deadline => deadline::play(actor).await,
             Away => away::play(actor).await,
             Reword => reword::play(actor).await,
+            Escalation => escalation::play(actor).await,
+            Abort => abort::play(actor).await,
         }
     }
 }
@@ -99,7 +117,7 @@ pub struct NoSuchScene;
 
 fn list() -> String {
     let rows = Scene::ALL.iter().zip(1..);
-    rows.map(|(scene, n)| format!("\n  {n}  {:<9}  {}", scene.name(), scene.about()))
+    rows.map(|(scene, n)| format!("\n  {n:>2}  {:<10}  {}", scene.name(), scene.about()))
         .collect()
 }
 

@@ -19,7 +19,7 @@ const SUBJECTS: [(&str, &str); 3] = [
     ("the lost lighthouse", "the coast guard"),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (subject, museum) = actor.story(SUBJECTS);
     let euros = actor.dice.between(20, 60);
     let mut run = actor.open("research-9").await?;
@@ -77,7 +77,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
     }
 }
 
-async fn ask_anew(mut run: Run, before: &Asked, subject: &str, museum: &str) -> Played {
+async fn ask_anew(mut run: Run<'_>, before: &Asked, subject: &str, museum: &str) -> Played {
     if run.hears_within(Duration::ZERO, before).await?.is_some() {
         return answered(run, before).await;
     }
@@ -101,7 +101,7 @@ async fn ask_anew(mut run: Run, before: &Asked, subject: &str, museum: &str) -> 
     answered(run, &letter).await
 }
 
-async fn answered(run: Run, letter: &Asked) -> Played {
+async fn answered(run: Run<'_>, letter: &Asked) -> Played {
     match run.hears(letter).await? {
         Outcome::Granted(_) => {
             run.moves("t3", Completed, "the letter is out").await?;

@@ -17,7 +17,7 @@ const RELEASES: [(&str, &str); 4] = [
     ("invoices", "7.1.1"),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (service, version) = actor.story(RELEASES);
     let percent = 5 * actor.dice.between(1, 4);
     let errors = actor.dice.between(11, 39);
@@ -60,7 +60,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
     }
 }
 
-async fn everybody(mut run: Run, service: &str, so_far: &str) -> Played {
+async fn everybody(mut run: Run<'_>, service: &str, so_far: &str) -> Played {
     let all = task(
         "t3",
         &format!("{service}: to all?"),
@@ -87,7 +87,7 @@ async fn everybody(mut run: Run, service: &str, so_far: &str) -> Played {
     }
 }
 
-async fn stop(run: Run, asked: &Asked, decision: &Decision) -> Played {
+async fn stop(run: Run<'_>, asked: &Asked, decision: &Decision) -> Played {
     let why = format!("rejected {}", note(decision));
     run.moves("t2", Failed, &why).await?;
     run.moves("t3", NotNeeded, "").await?;
@@ -95,7 +95,7 @@ async fn stop(run: Run, asked: &Asked, decision: &Decision) -> Played {
     run.ends(End::Failed, &why).await
 }
 
-async fn give_up(run: Run, task: &str) -> Played {
+async fn give_up(run: Run<'_>, task: &str) -> Played {
     run.moves(task, NotNeeded, "nobody decides about it any more")
         .await?;
     run.ends(End::Cancelled, "the question was taken away")

@@ -18,11 +18,11 @@ const TABLES: [(&str, &str); 3] = [
     ("meters.csv", "a reading from next year"),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (file, fault) = actor.story(TABLES);
     let rows = actor.dice.between(3, 17);
     let patience = actor.dice.between(20, 30);
-    let mut run = actor.open("etl-nightly").await?;
+    let mut run = actor.open("csv-import").await?;
     run.plans(
         &format!("Load {file} before six"),
         [
@@ -63,7 +63,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
     run.ends(End::Completed, "the night is done").await
 }
 
-async fn odd_rows(run: &Run, asked: &Asked, outcome: Outcome, when: &str) -> Played {
+async fn odd_rows(run: &Run<'_>, asked: &Asked, outcome: Outcome, when: &str) -> Played {
     match outcome {
         Outcome::Granted(_) => {
             run.moves("t2", Completed, when).await?;
@@ -82,7 +82,7 @@ async fn odd_rows(run: &Run, asked: &Asked, outcome: Outcome, when: &str) -> Pla
     }
 }
 
-async fn rest(run: &mut Run, file: &str) -> Played<Asked> {
+async fn rest(run: &mut Run<'_>, file: &str) -> Played<Asked> {
     run.moves("t3", Running, "loading the rest").await?;
     run.asks(task(
         "t3",
@@ -96,7 +96,7 @@ async fn rest(run: &mut Run, file: &str) -> Played<Asked> {
     .await
 }
 
-async fn rest_loaded(run: &Run, asked: &Asked) -> Played {
+async fn rest_loaded(run: &Run<'_>, asked: &Asked) -> Played {
     match run.hears(asked).await? {
         Outcome::Granted(_) => {
             run.moves("t3", Completed, "published").await?;

@@ -33,7 +33,7 @@ const INVOICES: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-pub(super) async fn play(actor: &mut Actor) -> Played {
+pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     let (payee, iban, amount, memo) = actor.story(INVOICES);
     let reference = actor.dice.between(100_000, 999_999);
     let drafts = actor.dice.between(212, 980);
@@ -79,7 +79,7 @@ pub(super) async fn play(actor: &mut Actor) -> Played {
     tidy_up(run, drafts).await
 }
 
-async fn tidy_up(mut run: Run, drafts: u64) -> Played {
+async fn tidy_up(mut run: Run<'_>, drafts: u64) -> Played {
     let delete = tool(
         "delete_records",
         format!(r#"{{"table": "invoice_drafts", "where": "updated < now() - interval '1 year'", "rows": {drafts}}}"#),
