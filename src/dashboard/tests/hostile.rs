@@ -12,7 +12,7 @@ use registry::{
 use super::desk::*;
 use crate::dashboard::{Link, Msg, SubmitError, Theme, lines::columns, msg::Refused};
 
-const HOSTILE: &str = "A\x1b[2J\x1b]0;x\x07\x1b]52;c;QUJD\x07\u{9b}31m\rB\x08\x7f\u{85}C\u{202e}\u{2066}\u{200b}\u{e0041}\u{3164}\u{fe0f}\u{ad}";
+pub(super) const HOSTILE: &str = "A\x1b[2J\x1b]0;x\x07\x1b]52;c;QUJD\x07\u{9b}31m\rB\x08\x7f\u{85}C\u{202e}\u{2066}\u{200b}\u{e0041}\u{3164}\u{fe0f}\u{ad}";
 
 fn hostile() -> Ask {
     let json = serde_json::to_string(HOSTILE).unwrap();
@@ -37,7 +37,7 @@ fn hostile() -> Ask {
     }
 }
 
-fn check(desk: &Desk) {
+pub(super) fn check(desk: &Desk) {
     for cell in &desk.terminal.backend().buffer().content {
         let symbol = cell.symbol();
         assert!(!symbol.chars().any(char::is_control), "{symbol:?}");
