@@ -284,13 +284,8 @@ screen!(runs, busy, (120, 34), "2");
 screen!(runs_80, busy, (80, 24), "2");
 screen!(runs_40, busy, (40, 10), "2 j");
 screen!(run_zoomed_80, busy, (80, 24), "2 enter");
-screen!(
-    runs_ascii,
-    busy,
-    (80, 24),
-    |setup| setup.ascii = true,
-    "2 j"
-);
+screen!(runs_ascii, busy, (80, 24), |setup| setup.ascii = true, "2");
+screen!(run_asking, busy, (80, 24), "2 j j");
 screen!(run_stopped, busy, (120, 24), "2 G k");
 screen!(history, lived, (120, 34), "3 j");
 screen!(history_80, lived, (80, 24), "3 j");
