@@ -25,6 +25,7 @@
 //! | [`serve`] | the owning thread, identity, one file per surface | `wire`, `registry` |
 //! | [`sources`] | doors for agents that speak other wires: goldfive | `wire`, `registry`, `serve::owner` |
 //! | [`connect`] | the one client: calls with retry, Watch with resume | `wire`, `registry` |
+//! | [`demo`] | simulated agents that ask, for those who look around | `connect`, `registry` |
 //! | [`dashboard`] | model, update, view, forms, keymap: pure | `registry` |
 //! | [`terminal`] | raw mode, signals, input, output, clipboard | `dashboard` |
 //! | [`cli`] | the commands, which tie all that together | everything |
@@ -42,6 +43,7 @@
 pub mod cli;
 pub mod connect;
 pub mod dashboard;
+pub mod demo;
 pub mod serve;
 pub mod sources;
 pub mod terminal;

@@ -3,6 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use registry::Timestamp;
+
+use crate::demo::Scene;
 
 /// Decide what AI agents may do.
 #[derive(Debug, Parser)]
@@ -52,6 +55,8 @@ pub(crate) struct Place {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Look around: the dashboard, and simulated agents that ask; keeps nothing
+    Demo(Demo),
     /// Keep the registry, and answer agents and people
     Serve(Serve),
     /// Open the dashboard on a server that answers already
@@ -170,6 +175,19 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "default")]
         tenant: String,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Demo {
+    /// Other content: the same seed and the same answers give the same questions
+    #[arg(long, default_value_t = 7, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Only this scene, by name or number; `help` lists them
+    #[arg(long, value_name = "SCENE")]
+    pub(crate) scene: Option<Scene>,
+    /// The server's clock stands still at this moment, as 2026-11-30T14:04:22Z
+    #[arg(long, value_parser = moment, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
 }
 
 #[derive(Args, Debug)]
@@ -295,6 +313,13 @@ fn span(text: &str) -> Result<Duration, String> {
     let days = jiff::SpanRelativeTo::days_are_24_hours();
     let length = span.to_duration(days).map_err(fault)?;
     Duration::try_from(length).map_err(|_| format!("'{text}' lies in the past"))
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    let moment: jiff::Timestamp = text
+        .parse()
+        .map_err(|_| format!("'{text}' is no moment; write 2026-11-30T14:04:22Z"))?;
+    Ok(Timestamp::from_ms(moment.as_millisecond()))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

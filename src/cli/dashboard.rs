@@ -19,12 +19,10 @@ use crate::{
         keymap::Keymap,
         msg::{Me, Refused},
     },
-    serve::home::Home,
+    serve::{clock::Clock, home::Home},
     terminal::{self, Ending, Input, Inputs, Interrupt, Interrupts, NoScreen, Screen, Suspended},
 };
 
-/// What one direction of the pipe within this process holds.
-const PIPE_BYTES: usize = 64 * 1024;
 /// What the network makes is drawn at most this often; what a hand does is drawn at once.
 const FRAME: Duration = Duration::from_millis(33);
 
@@ -42,18 +40,10 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     needs_a_terminal()?;
     let (dir, socket) = (place.dir()?, place.socket()?);
     let home = Home::take(&dir).map_err(Stopped::fault)?;
-    let mut host = Host::start(home, Doors::local(socket.clone()), Box::new(verbs::fatal))?;
-    let pipe = host.pipe.clone();
-    let client = Client::over(move || {
-        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-        pipe.try_send(theirs).map_err(std::io::Error::other)?;
-        Ok(ours)
-    });
-    let code = run(
-        client,
-        place.server_name.clone().unwrap_or_else(|| "local".into()),
-    )
-    .await?;
+    let doors = Doors::local(socket);
+    let mut host = Host::start(home, doors, Clock::System, Box::new(verbs::fatal))?;
+    let label = place.server_name.clone().unwrap_or_else(|| "local".into());
+    let code = run(host.client(), label, None).await?;
     let open = host.owner.state().all_pending().count();
     host.stop.stop();
     host.until_it_ends().await?;
@@ -80,11 +70,11 @@ pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
     if let Ok(Err(CallError::Refused(told))) = asked {
         return Err(Stopped::refused(told.message));
     }
-    run(client, label).await
+    run(client, label, None).await
 }
 
 /// Before anything is opened, made or locked.
-fn needs_a_terminal() -> Result<(), Stopped> {
+pub(crate) fn needs_a_terminal() -> Result<(), Stopped> {
     terminal::check().map_err(|no| match no {
         NoScreen::NotATerminal(_) => Stopped::usage(format!(
             "{no}; `pilothouse list` and `pilothouse watch --json` do not"
@@ -100,15 +90,21 @@ fn no_screen(no: &NoScreen) -> Stopped {
     }
 }
 
-async fn run(client: Client, server_label: String) -> Result<u8, Stopped> {
-    let (keymap, banner) = keymap();
+/// The dashboard, until the operator leaves it; `banner` stands across the screen all the time.
+pub(crate) async fn run(
+    client: Client,
+    server_label: String,
+    banner: Option<String>,
+) -> Result<u8, Stopped> {
+    let (keymap, fault) = keymap();
+    let banners: Vec<String> = banner.into_iter().chain(fault).collect();
     let setup = Setup {
         keymap,
         theme: theme(),
         ascii: !speaks_utf8(),
         seed: getrandom::u64().map_err(|error| Stopped::fault(error.to_string()))?,
         server_label,
-        banner,
+        banner: (!banners.is_empty()).then(|| banners.join(" · ")),
     };
     terminal::install_panic_hook();
     let interrupts = Interrupts::listen().map_err(|error| Stopped::fault(error.to_string()))?;

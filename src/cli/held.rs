@@ -7,7 +7,7 @@ use registry::{
 };
 use serde_json::{Map, Value, json};
 
-use super::print::{quoted, time};
+use super::print::{away, away_since, quoted, time};
 use crate::dashboard::words::span;
 
 /// A run that stands still, as `list --json` has it.
@@ -52,6 +52,7 @@ fn escalation(held: &Escalation, run: Option<&Run>) -> Map<String, Value> {
         "labels": {},
         "run_id": held.run.to_string(),
         "run_state": run.map(|run| run.state.word()),
+        "away_since": time(run.and_then(away_since)),
         "task_id": held.task().raw(),
         "session_id": held.from.session.raw(),
         "invocation": held.from.invocation.raw(),
@@ -116,13 +117,14 @@ pub(crate) fn held_line(held: &Escalation, run: &Run, now: registry::Timestamp) 
         .abort_at
         .map_or("for ever".into(), |at| span(at.since(now)));
     format!(
-        "{}  {:<8} {:<9} waited {:>4}  left {left:>8}  {}  {}",
+        "{}  {:<8} {:<9} waited {:>4}  left {left:>8}  {}  {}{}",
         held.id,
         run.state.word(),
         "operator",
         span(now.since(held.at)),
         held.from.agent.line(),
         held.title().line(),
+        away(run),
     )
 }
 

@@ -15,6 +15,7 @@ use tokio::{
 
 use super::{args, exit::Stopped, place::hash_of_token};
 use crate::{
+    connect::Client,
     serve::{
         Listeners, Server, SocketFile,
         clock::Clock,
@@ -29,12 +30,14 @@ use crate::{
 
 /// Connections from within that may wait to be taken.
 const PIPES: usize = 4;
+/// What one direction of the pipe within this process holds.
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// A server in this process.
 pub(crate) struct Host {
     pub(crate) owner: Owner,
     pub(crate) stop: Stop,
-    pub(crate) pipe: mpsc::Sender<DuplexStream>,
+    pipe: mpsc::Sender<DuplexStream>,
     serving: JoinHandle<Result<(), Stopped>>,
     _home: Home,
     socket: SocketFile,
@@ -81,12 +84,17 @@ impl Doors {
 
 impl Host {
     /// Opens the log of a data directory, and begins to answer.
-    pub(crate) fn start(home: Home, doors: Doors, fatal: Fatal) -> Result<Self, Stopped> {
+    pub(crate) fn start(
+        home: Home,
+        doors: Doors,
+        clock: Clock,
+        fatal: Fatal,
+    ) -> Result<Self, Stopped> {
         let socket = open_socket(&doors.socket)?;
         let log = home
             .log()
             .map_err(|error| Stopped::fault(error.to_string()))?;
-        let owner = Owner::start(Box::new(log), Clock::System, Some(home.reserve()), fatal)
+        let owner = Owner::start(Box::new(log), clock, Some(home.reserve()), fatal)
             .map_err(|error| Stopped::fault(error.to_string()))?;
         let stop = Stop::default();
         let tcp = doors.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
@@ -130,6 +138,16 @@ impl Host {
             _home: home,
             socket: SocketFile(doors.socket),
             also,
+        })
+    }
+
+    /// A client of it, without leaving this process.
+    pub(crate) fn client(&self) -> Client {
+        let pipe = self.pipe.clone();
+        Client::over(move || {
+            let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+            pipe.try_send(theirs).map_err(std::io::Error::other)?;
+            Ok(ours)
         })
     }
 

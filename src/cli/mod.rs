@@ -2,6 +2,7 @@
 
 mod args;
 mod dashboard;
+mod demo;
 mod exit;
 mod filing;
 mod held;
@@ -59,6 +60,7 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
     match cli.verb {
         None => dashboard::local(&place).await,
         Some(Verb::Attach) => dashboard::attach(&place).await,
+        Some(Verb::Demo(wanted)) => demo::demo(&place, &wanted).await,
         Some(Verb::Serve(serve)) => verbs::serve(&place, &serve).await,
         Some(Verb::List(list)) => verbs::list(&place, list).await,
         Some(Verb::History { json, limit }) => verbs::history(&place, json, limit).await,

@@ -68,6 +68,7 @@ fn item(approval: &Approval, run: Option<&Run>) -> Map<String, Value> {
         "labels": labels,
         "run_id": approval.run.to_string(),
         "run_state": run.map(|run| run.state.word()),
+        "away_since": time(run.and_then(away_since)),
         "task_id": approval.subject.task().raw(),
         "session_id": approval.from.session.raw(),
         "invocation": approval.from.invocation.raw(),
@@ -80,6 +81,22 @@ fn item(approval: &Approval, run: Option<&Run>) -> Map<String, Value> {
         Value::Object(map) => map,
         _ => Map::new(),
     }
+}
+
+/// Since when nobody is there to take an answer.
+pub(super) fn away_since(run: &Run) -> Option<registry::Timestamp> {
+    match run.presence {
+        There::Away { since } => Some(since),
+        There::Attached | There::Detached => None,
+    }
+}
+
+/// The same, behind a line for people.
+pub(super) fn away(run: &Run) -> String {
+    let since = away_since(run);
+    since.map_or_else(String::new, |since| {
+        format!("  its agent is away since {since}")
+    })
 }
 
 pub(super) fn time(at: Option<registry::Timestamp>) -> Value {
@@ -288,13 +305,13 @@ pub(crate) fn event(recorded: &Recorded) -> Value {
 }
 
 /// A line for people: what is open.
-pub(crate) fn open_line(pending: &Pending, now: registry::Timestamp) -> String {
+pub(crate) fn open_line(pending: &Pending, run: Option<&Run>, now: registry::Timestamp) -> String {
     let approval = &pending.approval;
     let left = pending
         .deadline
         .map_or("for ever".into(), |at| span(at.since(now)));
     format!(
-        "{}  {:<8} {:<9} waited {:>4}  left {:>8}  {}  {}",
+        "{}  {:<8} {:<9} waited {:>4}  left {:>8}  {}  {}{}",
         approval.id,
         approval.subject.word(),
         approval.asks.word(),
@@ -302,6 +319,7 @@ pub(crate) fn open_line(pending: &Pending, now: registry::Timestamp) -> String {
         left,
         approval.from.agent.line(),
         approval.title.line(),
+        run.map(away).unwrap_or_default(),
     )
 }
 

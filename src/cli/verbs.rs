@@ -23,8 +23,7 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
-    serve::identity::go_together,
-    serve::{home::Home, owner::randomness},
+    serve::{clock::Clock, home::Home, identity::go_together, owner::randomness},
     wire::pilothouse::{Asked, Got, ListWish, Open},
 };
 
@@ -54,7 +53,7 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
     tokio::pin!(asked_to_end);
     let home = Home::take(&dir).map_err(Stopped::fault)?;
     let doors = Doors::of(serve, place.socket()?).await?;
-    let mut host = Host::start(home, doors, Box::new(fatal))?;
+    let mut host = Host::start(home, doors, Clock::System, Box::new(fatal))?;
     let at = host.addresses();
     tracing::info!(data = %dir.display(), "serving on {at}");
     tokio::select! {
@@ -126,7 +125,9 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
     for item in items {
         match (&item.open, list.json) {
             (Open::Pending(pending), true) => print::object(&print::open_item(pending, &item.run))?,
-            (Open::Pending(pending), false) => print::line(print::open_line(pending, now))?,
+            (Open::Pending(pending), false) => {
+                print::line(print::open_line(pending, Some(&item.run), now))?;
+            }
             (Open::Escalation(held), true) => print::object(&held::held_item(held, &item.run))?,
             (Open::Escalation(held), false) => {
                 print::line(held::held_line(held, &item.run, now))?;
@@ -183,7 +184,10 @@ pub(crate) async fn watch(place: &Place, json: bool) -> Result<u8, Stopped> {
                     let run = state.run(pending.approval.run);
                     match (json, run) {
                         (true, Some(run)) => print::object(&print::open_item(pending, run))?,
-                        _ => print::line(print::open_line(pending, server_now))?,
+                        (_, run) => {
+                            let run = run.map(AsRef::as_ref);
+                            print::line(print::open_line(pending, run, server_now))?;
+                        }
                     }
                 }
             }
@@ -368,6 +372,12 @@ async fn confirmed(
         )));
     }
     print::aside(print::card(approval, &got.detail));
+    let away = got.run.as_ref().and_then(print::away_since);
+    if let Some(since) = away {
+        print::aside(format!(
+            "\nits agent is away since {since}: nobody waits for the answer now"
+        ));
+    }
     let asked = write!(std::io::stderr(), "\n{} this? [y/N] ", verdict.word());
     asked.map_err(|error| Stopped::fault(format!("standard error: {error}")))?;
     let mut said = String::new();

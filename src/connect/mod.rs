@@ -7,6 +7,8 @@ mod client;
 mod feed;
 mod server;
 
+/// What calls take, and give.
+pub use crate::wire::pilothouse::{Awaited, Filed, Opening};
 pub use client::{CallError, Client};
 pub use feed::{Cursor, Feed, RetryNow, watch};
 pub use server::{BadToken, NotAServer, Server, Token};

@@ -322,9 +322,11 @@ impl AgentService for Server {
         &self,
         request: Request<ControlsRequest>,
     ) -> Result<Response<Self::ControlsStream>, Status> {
-        let run = wire::controls(request.get_ref().clone());
-        let run = run.map_err(|refusal| status(&refusal))?;
-        self.orders(&request, run).await.map(Response::new)
+        let by = self.agent(&request)?;
+        let orders = self.orders(by, request.into_inner()).await;
+        orders
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal))
     }
 
     async fn ack_control(

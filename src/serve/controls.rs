@@ -15,7 +15,7 @@ use registry::{
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Status};
+use tonic::Status;
 
 use super::{
     Server,
@@ -25,7 +25,8 @@ use super::{
 };
 use crate::wire::{
     pb::pilothouse::v1::{
-        ControlRequest, ControlResponse, ControlsResponse, ReportDriftRequest, ReportDriftResponse,
+        ControlRequest, ControlResponse, ControlsRequest, ControlsResponse, ReportDriftRequest,
+        ReportDriftResponse,
     },
     pilothouse as wire,
     status::status,
@@ -93,14 +94,13 @@ impl Server {
     }
 
     /// What a run is told to do, until it ends.
-    pub(super) async fn orders<T>(
+    pub(super) async fn orders(
         &self,
-        request: &Request<T>,
-        run: RunId,
-    ) -> Result<Orders, Status> {
-        let by = self.agent(request)?;
-        self.own_live_run(&by, run)
-            .map_err(|refusal| status(&refusal))?;
+        by: Principal,
+        request: ControlsRequest,
+    ) -> Result<Orders, Refusal> {
+        let run = wire::controls(request)?;
+        self.own_live_run(&by, run)?;
         // From before the first look, so that no order is missed.
         let head = self.owner.state().head();
         let cursor = self.owner.cursor(head);

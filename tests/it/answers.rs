@@ -1,6 +1,7 @@
 //! Each answer goes to the question it was given to, once, and to nothing else.
 
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -18,16 +19,23 @@ use pilothouse::{
 };
 use registry::{
     ApprovalId, Detail, Event, RunId, Seq, Untrusted,
-    approval::{Decision, Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject, Verdict as Wish},
+    approval::{
+        Decision, Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject, Verdict as Wish, Why,
+    },
     command::Decide,
     form::{Form, RawAnswers},
     log::{Log as _, Sqlite},
     names::{DecisionId, Key, WaitId},
+    run::End,
 };
 use tokio::sync::Barrier;
 use tonic::Code;
 
-use crate::house::{Agent, House, Person, decision, file, open, question, waiting, word};
+use crate::{
+    house::{Agent, House, Person, Standing, decision, file, open, question, waiting, word},
+    server::Server,
+    steering,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -137,7 +145,7 @@ async fn of_two_answers_at_once_one_wins() {
         assert_eq!(&house.settled(id).await, told, "history never changes");
     }
     house.server.kill();
-    let facts = facts(&house);
+    let facts = facts(house.server.dir());
     let decided = facts.iter().filter(|event| is_decision(event)).count();
     assert_eq!(decided, QUESTIONS, "one decision each, for ever");
 }
@@ -150,8 +158,8 @@ fn is_decision(event: &Event) -> bool {
 }
 
 /// All that a killed server left.
-fn facts(house: &House) -> Vec<Arc<Event>> {
-    let log = Sqlite::open(house.server.dir().join("pilothouse.db")).unwrap();
+fn facts(dir: &Path) -> Vec<Arc<Event>> {
+    let log = Sqlite::open(dir.join("pilothouse.db")).unwrap();
     let recorded = log.reader().unwrap().read(0, usize::MAX).unwrap();
     assert_eq!(log.verify().unwrap(), recorded.len() as Seq);
     recorded
@@ -309,7 +317,112 @@ async fn what_is_filed_again_is_not_asked_again() {
     }
     house.server.kill();
     let asked = |event: &&Arc<Event>| matches!(&***event, Event::ApprovalRequested { .. });
-    assert_eq!(facts(&house).iter().filter(asked).count(), 3);
+    assert_eq!(facts(house.server.dir()).iter().filter(asked).count(), 3);
+}
+
+/// Case A28: what a run that is over had asked is over with it, and grants nothing to the run that came after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_run_that_is_over_had_asked_cannot_be_answered() {
+    let mut server = Server::start();
+    let mut stale = vec![];
+    for end in [End::Completed, End::Failed, End::Cancelled, End::Aborted] {
+        let old = steering::Agent::start(&server, &format!("old-{}", end.word())).await;
+        let asked = old.asks("call").await;
+        let digest = server.show(&asked.to_string())["digest"].clone();
+        // Tried again by another run, which asks the same and gets its yes.
+        let retry = steering::Agent::start(&server, &format!("retry-{}", end.word())).await;
+        let twin = retry.asks("call").await;
+        assert_ne!(twin, asked);
+        assert_eq!(server.decide("approve", &twin.to_string(), &[]).code, 0);
+        retry.ends(End::Completed).await;
+        let open: Vec<_> = server
+            .open()
+            .iter()
+            .map(|item| item["id"].clone())
+            .collect();
+        assert_eq!(open, [asked.to_string()], "that yes was for the other");
+        old.ends(end).await;
+        assert!(server.open().is_empty());
+        let told = steering::answer(old.client.clone(), asked).await;
+        let ended = Why::RunEnded(end);
+        assert_eq!(told.outcome, Outcome::Withdrawn(ended));
+        stale.push((asked.to_string(), digest.as_str().unwrap().to_owned()));
+    }
+    for restart in [false, true] {
+        if restart {
+            server.restart();
+        }
+        for (id, digest) in &stale {
+            for verb in ["approve", "reject"] {
+                let late = steering::refused(&server, &[verb, id, "--digest", digest]);
+                assert!(late.contains("already withdrawn"), "{late}");
+            }
+            assert_eq!(server.show(id)["status"], "withdrawn");
+        }
+    }
+}
+
+/// Cases A28 and A29. Slow: an agent may be silent for 15 s before its run is marked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_being_there_decides_nothing() {
+    let mut server = Server::start();
+    let agent = steering::Agent::start(&server, "r1").await;
+    let (run, id) = (agent.run, agent.asks("call").await);
+    let filed = server.open().remove(0);
+    assert_eq!(filed["away_since"], serde_json::Value::Null);
+
+    // Somebody looks on, and is killed.
+    let mut looking = steering::spawn(&server, &["watch", "--json"]);
+    let mut seen = [0];
+    let mut out = looking.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut out, &mut seen).unwrap();
+    looking.kill().unwrap();
+    looking.wait().unwrap();
+
+    // The agent's connection drops while it waits.
+    let waiting = tokio::spawn(steering::answer(agent.client.clone(), id));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    waiting.abort();
+    drop(agent);
+    let from = std::time::Instant::now();
+    let away = loop {
+        let item = server.open().remove(0);
+        if item["away_since"].is_string() {
+            break item;
+        }
+        assert!(from.elapsed() < Duration::from_secs(60), "it is not away");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    };
+    let people = steering::done(&server, &["list"]).out;
+    assert!(people.contains("its agent is away since"), "{people}");
+    server.restart(); // kill -9
+
+    let mut expected = filed;
+    expected["away_since"] = away["away_since"].clone();
+    assert_eq!(server.open(), [expected], "and filed when it was filed");
+    let agent = steering::Agent::start(&server, "r1").await;
+    assert_eq!(agent.run, run);
+    let waiting = tokio::spawn(steering::answer(agent.client.clone(), id));
+    assert_eq!(server.decide("approve", &id.to_string(), &[]).code, 0);
+    let told = waiting.await.unwrap();
+    assert!(matches!(told.outcome, Outcome::Granted(_)), "{told:?}");
+
+    server.kill();
+    let of_it = facts(server.dir());
+    let of_it: Vec<_> = of_it
+        .iter()
+        .filter(|event| event.approval() == Some(id))
+        .collect();
+    assert!(
+        matches!(
+            of_it.iter().map(|event| &***event).collect::<Vec<_>>()[..],
+            [
+                Event::ApprovalRequested { .. },
+                Event::ApprovalGranted { .. }
+            ]
+        ),
+        "{of_it:?}"
+    );
 }
 
 /// An agent as one should be: its tool runs on an explicit yes to exactly that call.
@@ -355,7 +468,7 @@ impl Careful {
     }
 }
 
-fn asking(call: &str, args: &str) -> Filing {
+pub(crate) fn asking(call: &str, args: &str) -> Filing {
     Filing {
         key: Some(Key::parse(&format!("careful/{call}/{}", args.len())).unwrap()),
         target: call.into(),
@@ -475,32 +588,14 @@ async fn a_tool_runs_on_a_yes_to_that_very_call_only() {
             }
         )
     };
-    assert_eq!(facts(&house).iter().filter(granted).count(), 1);
+    assert_eq!(facts(house.server.dir()).iter().filter(granted).count(), 1);
 }
 
 /// The same of a deadline, on a clock of our own: nothing runs on a yes that came too late.
 #[tokio::test]
 async fn a_tool_does_not_run_on_a_yes_that_came_too_late() {
-    use pilothouse::serve::{
-        Listeners, Server, clock::Clock, identity::Identity, owner::Owner, stop::Stop,
-    };
-    use registry::{Timestamp, log::Memory};
-    let clock = Clock::standing(Timestamp::from_ms(1_000_000));
-    let log = Box::new(Memory::new("late"));
-    let owner = Owner::start(log, clock.clone(), None, Box::new(|why| panic!("{why}"))).unwrap();
-    let stop = Stop::default();
-    let (to, pipe) = tokio::sync::mpsc::channel(4);
-    let server = Server::new(owner, Identity::of_the_socket(), stop.clone());
-    let listeners = Listeners {
-        pipe: Some(pipe),
-        ..Listeners::default()
-    };
-    let serving = tokio::spawn(server.run(listeners));
-    let client = Client::over(move || {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        to.try_send(theirs).map_err(std::io::Error::other)?;
-        Ok(ours)
-    });
+    let standing = Standing::start();
+    let client = &standing.client;
     let run = Opening {
         agent: "careful".into(),
         invocation: "r1".into(),
@@ -513,14 +608,13 @@ async fn a_tool_does_not_run_on_a_yes_that_came_too_late() {
         ran: vec![],
     };
     let id = agent.ask("late", "{}").await.unwrap();
-    clock.set(Timestamp::from_ms(1_000_000 + 60_001));
-    let late = answer(&client, id, Wish::Approve).await.unwrap_err();
+    standing.pass(Duration::from_millis(60_001));
+    let late = answer(client, id, Wish::Approve).await.unwrap_err();
     assert!(late.to_string().contains("expired at"), "{late}");
     assert_eq!(
         agent.carry_out(id, "late", PATIENCE).await,
         "skipped: expired"
     );
     assert!(agent.ran.is_empty());
-    stop.stop();
-    serving.await.unwrap().unwrap();
+    standing.stop().await;
 }

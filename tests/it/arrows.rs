@@ -16,6 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("serve", &["wire"]),
     ("sources", &["wire", "serve::owner"]),
     ("connect", &["wire"]),
+    ("demo", &["connect"]),
     ("dashboard", &[]),
     ("terminal", &["dashboard"]),
 ];
@@ -170,6 +171,12 @@ fn a_forbidden_arrow_is_reported() {
             "src/sources/goldfive.rs",
             "use super::super::serve::clock;",
             "imports serve::clock",
+        ),
+        ("src/demo/agent.rs", "use crate::connect::Client;", NONE),
+        (
+            "src/demo/agent.rs",
+            "use crate::serve::clock::Clock;",
+            "imports serve::clock::Clock",
         ),
         ("src/dashboard/forms.rs", "use super::model::Model;", NONE),
         (

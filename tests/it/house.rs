@@ -3,10 +3,12 @@
 use std::{
     net::TcpListener,
     sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
 };
 
 use pilothouse::{
     connect::{Client, Token},
+    serve::{self, Listeners, clock::Clock, identity::Identity, owner::Owner, stop::Stop},
     wire::{
         pb::pilothouse::v1::{
             self as pb, agent_service_client::AgentServiceClient,
@@ -15,8 +17,9 @@ use pilothouse::{
         status::refused,
     },
 };
-use registry::digest::Sha256;
+use registry::{Timestamp, digest::Sha256, log::Memory};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 use tonic::{
     Request, Response, Status,
     metadata::{AsciiMetadataKey, AsciiMetadataValue},
@@ -149,6 +152,52 @@ impl House {
             pb::get_response::Item::Settled(settled) => settled,
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// A server in this process, on a clock that stands until it is moved.
+pub(crate) struct Standing {
+    pub(crate) client: Client,
+    clock: Clock,
+    stop: Stop,
+    serving: JoinHandle<Result<(), tonic::transport::Error>>,
+}
+
+impl Standing {
+    pub(crate) fn start() -> Self {
+        let clock = Clock::standing(Timestamp::from_ms(1_000_000));
+        let log = Box::new(Memory::new("standing"));
+        let fatal = Box::new(|why: &str| panic!("{why}"));
+        let owner = Owner::start(log, clock.clone(), None, fatal).unwrap();
+        let stop = Stop::default();
+        let (to, pipe) = tokio::sync::mpsc::channel(4);
+        let server = serve::Server::new(owner, Identity::of_the_socket(), stop.clone());
+        let listeners = Listeners {
+            pipe: Some(pipe),
+            ..Listeners::default()
+        };
+        let serving = tokio::spawn(server.run(listeners));
+        let client = Client::over(move || {
+            let (ours, theirs) = tokio::io::duplex(64 * 1024);
+            to.try_send(theirs).map_err(std::io::Error::other)?;
+            Ok(ours)
+        });
+        Self {
+            client,
+            clock,
+            stop,
+            serving,
+        }
+    }
+
+    /// That much time passes at once.
+    pub(crate) fn pass(&self, span: Duration) {
+        self.clock.set(self.clock.now().plus(span));
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.stop();
+        self.serving.await.unwrap().unwrap();
     }
 }
 

@@ -6,6 +6,7 @@ mod arrows;
 mod commands;
 mod crash;
 mod dashboard;
+mod demo;
 mod desk;
 mod escapes;
 mod goldfive;
@@ -22,6 +23,7 @@ mod screen;
 mod scripted;
 mod server;
 mod steered;
+mod steering;
 mod watch;
 mod wire_limits;
 

@@ -13,6 +13,7 @@ use pilothouse::wire::{
 };
 use registry::{
     Recorded, Seq, State, Timestamp, Untrusted,
+    escalation::Ended,
     log::{Log as _, Sqlite},
     run::Presence,
     state::Row,
@@ -119,22 +120,83 @@ async fn happenings(house: &House, agent: &mut Agent, invocation: &str, user: &s
         };
         assert_eq!(done, "ok", "{n}");
     }
+    troubles(house, agent, &run).await;
+}
+
+/// It goes wrong, a person says that it is nothing, and it goes wrong again.
+async fn troubles(house: &House, agent: &mut Agent, run: &str) {
+    let run_id = run.to_owned();
+    let listening = pb::ControlsRequest { run_id };
+    let mut orders = agent.controls(listening).await.unwrap().into_inner();
+    for n in 0..3 {
+        let drift = pb::ReportDriftRequest {
+            run_id: run.into(),
+            kind: "INTENT_DIVERGENCE".into(),
+            severity: "critical".into(),
+            detail: format!("for the {n}. time"),
+            drift_id: format!("d{n}"),
+            ..Default::default()
+        };
+        let level = agent.report_drift(drift).await.unwrap().into_inner().level;
+        assert_eq!(level, 4);
+        take(agent, &mut orders).await;
+        if n < 2 {
+            let named = Untrusted::new(run);
+            let held = house.client("admin:root").get_run(&named, 0).await;
+            let resume = pb::ControlRequest {
+                run_id: run.into(),
+                kind: pb::ControlKind::Resume.into(),
+                control_id: format!("c{n}"),
+                escalation_id: held.unwrap().run.held_by.unwrap().to_string(),
+                ..Default::default()
+            };
+            let answer = house.person("operator:ops").control(resume).await;
+            assert_eq!(word(&answer), "ok");
+            take(agent, &mut orders).await;
+        }
+    }
+}
+
+async fn take(agent: &mut Agent, orders: &mut Streaming<pb::ControlsResponse>) {
+    let order = tokio::time::timeout(Duration::from_secs(20), orders.message()).await;
+    let order = order.expect("an order in time").unwrap().unwrap();
+    let order = order.control.unwrap();
+    let ack = pb::AckControlRequest {
+        run_id: order.run_id,
+        control_id: order.id,
+        result: pb::AckResult::Success.into(),
+        detail: String::new(),
+    };
+    agent.ack_control(ack).await.unwrap();
 }
 
 async fn stands_where_the_server_stands(house: &House, who: &str, mirror: &State) {
     let listed = house.client(who).list(&ListWish::default()).await.unwrap();
     assert!(!listed.is_empty());
     let pending = |pending: &Arc<registry::Pending>| (**pending).clone();
-    let mine: Vec<_> = mirror.all_pending().map(pending).collect();
-    let asked = |open: &Open| match open {
-        Open::Pending(pending) => pending.clone(),
-        Open::Escalation(escalation) => panic!("{escalation:?}"),
-    };
-    let theirs: Vec<_> = listed.iter().map(|item| asked(&item.open)).collect();
+    let mine = mirror.all_pending().map(pending);
+    let held = mirror
+        .all_escalations()
+        .map(|held| Open::Escalation((**held).clone()));
+    let mine: Vec<_> = held.chain(mine.map(Open::Pending)).collect();
+    let theirs: Vec<_> = listed.iter().map(|item| item.open.clone()).collect();
     assert_eq!(mine, theirs);
     for item in &listed {
-        let run = mirror.run(item.run.id).unwrap();
-        assert_eq!(**run, item.run);
+        let named = Untrusted::new(item.run.id.to_string());
+        let whole = house.client(who).get_run(&named, 0).await.unwrap();
+        assert_eq!(**mirror.run(item.run.id).unwrap(), whole.run);
+        assert!(!whole.run.controls.is_empty() && !whole.run.drifts.is_empty());
+    }
+    let (ended, _) = house.client(who).history(500, None).await.unwrap();
+    for ended in &ended {
+        match ended {
+            Ended::Approval(theirs) => {
+                assert_eq!(**mirror.settled(theirs.approval.id).unwrap(), *theirs);
+            }
+            Ended::Escalation(theirs) => {
+                assert_eq!(**mirror.closed(theirs.escalation.id).unwrap(), *theirs);
+            }
+        }
     }
 }
 
@@ -380,6 +442,11 @@ async fn an_agent_that_is_silent_is_away_until_it_is_heard_of() {
     let card = file(&mut agent, question(&silent, "t", Asks::Operator)).await;
     let waits = open(&mut agent, "waits", "").await;
     let waited = file(&mut agent, question(&waits, "t", Asks::Operator)).await;
+    let listens = open(&mut agent, "listens", "").await;
+    let listening = pb::ControlsRequest {
+        run_id: listens.clone(),
+    };
+    let orders = agent.controls(listening).await.unwrap();
     let gone = pb::OpenRunRequest {
         detached: true,
         ..run_of("gone", "")
@@ -419,6 +486,8 @@ async fn an_agent_that_is_silent_is_away_until_it_is_heard_of() {
     assert!(from.elapsed() > Duration::from_secs(14), "too early");
     assert!(since > heard);
     assert_eq!(presence(&waits).await, Presence::Attached);
+    assert_eq!(presence(&listens).await, Presence::Attached);
+    drop(orders);
     assert_eq!(presence(&gone).await, Presence::Detached, "never away");
     assert!(!held.is_finished());
     let pending = house.pending(&card.approval_id).await;

@@ -10,7 +10,7 @@ use ulid::Ulid;
 use crate::{
     approval::{ApprovalId, Settled, parse_ulid, ulid_at},
     control::{Control, Verb},
-    drift::{Drift, Level},
+    drift::Drift,
     event::{Scope, Seq},
     refusal::Refusal,
     run::{End, RunId, RunKey},
@@ -161,9 +161,9 @@ impl Escalation {
             .unwrap_or_default()
     }
 
-    /// Whether the run is being aborted: nobody can answer that.
+    /// Whether the run is being aborted by us: nobody can answer that.
     pub fn is_abort(&self) -> bool {
-        self.drift().and_then(|drift| drift.level) == Some(Level::Terminate)
+        self.abort_at.is_some()
     }
 
     /// Who may see it.
@@ -188,6 +188,14 @@ pub struct Closed {
     pub seq: Seq,
     /// The order that carries the answer to the agent, and how far it has come.
     pub control: Option<Control>,
+}
+
+impl Closed {
+    /// When it was closed, or its answer came further.
+    pub fn moved_at(&self) -> Timestamp {
+        let steps = self.control.iter().flat_map(|control| &control.steps);
+        steps.map(|step| step.at).fold(self.at, Timestamp::max)
+    }
 }
 
 /// How an escalation ended.

@@ -397,6 +397,14 @@ pub enum TaskState {
 }
 
 impl TaskState {
+    /// Whether nothing more is done for it.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Pending | Self::Running | Self::Blocked { .. } => false,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::NotNeeded => true,
+        }
+    }
+
     /// The word in lists.
     pub fn word(&self) -> &'static str {
         match self {

@@ -411,7 +411,8 @@ impl State {
 
     fn put_closed(&mut self, closed: Arc<Closed>) {
         let id = closed.escalation.id;
-        self.ended.push_back((closed.at, Ended::Item(id.into())));
+        self.ended
+            .push_back((closed.moved_at(), Ended::Item(id.into())));
         self.closed.insert(id, closed);
     }
 
@@ -558,6 +559,11 @@ impl State {
         self.change_answer(escalation, |closed| {
             closed.control.iter_mut().for_each(moved)
         });
+        // Whatever became of the answer, it is kept for as long as the answer itself would be.
+        if let Some(closed) = escalation.and_then(|id| self.closed.get(&id)) {
+            let item = Ended::Item(closed.escalation.id.into());
+            self.ended.push_back((step.at, item));
+        }
     }
 
     fn change_answer(&mut self, id: Option<EscalationId>, change: impl FnOnce(&mut Closed)) {
@@ -713,8 +719,21 @@ impl State {
             match what {
                 Ended::Run(id) => self.forget_run(id),
                 Ended::Item(ItemId::Approval(id)) => self.forget_approval(id),
-                Ended::Item(ItemId::Escalation(id)) => drop(self.closed.remove(&id)),
+                Ended::Item(ItemId::Escalation(id)) => self.forget_closed(id, at),
             }
+        }
+    }
+
+    /// While its answer is under way, an escalation may have to be raised anew.
+    fn forget_closed(&mut self, id: EscalationId, at: Timestamp) {
+        let moved_within = |closed: &Arc<Closed>| at.since(closed.moved_at()) <= KEEP_ENDED;
+        let under_way = |closed: &Arc<Closed>| {
+            let control = closed.control.as_ref();
+            control.is_some_and(|control| !control.is_over())
+        };
+        let closed = self.closed.get(&id);
+        if !closed.is_some_and(|closed| under_way(closed) || moved_within(closed)) {
+            self.closed.remove(&id);
         }
     }
 

@@ -243,14 +243,12 @@ pub(super) fn verb(number: i32, task: String) -> Read<Verb> {
 
 pub(super) fn control(control: pb::Control) -> Read<Control> {
     let behind = said(&control.drift_id, DriftId::parse)?;
-    let behind = match (behind, level(control.level)?) {
-        (Some(id), Some(level)) => Some(Behind {
-            id,
-            kind: Kind::of(&control.drift_kind),
-            level,
-        }),
-        _ => None,
-    };
+    let level = level(control.level)?;
+    let behind = behind.map(|id| {
+        let kind = Kind::of(&control.drift_kind);
+        let level = level.ok_or_else(|| missing("the level of its drift"))?;
+        Ok::<_, Garbled>(Behind { id, kind, level })
+    });
     let steps = control.steps.into_iter().map(step);
     Ok(Control {
         id: ControlId::parse(&control.id)?,
@@ -259,7 +257,7 @@ pub(super) fn control(control: pb::Control) -> Read<Control> {
         note: control.note.into(),
         by: Name::written(&control.by)?,
         escalation: said(&control.escalation_id, str::parse)?,
-        drift: behind,
+        drift: behind.transpose()?,
         deadline: maybe_moment("until when it is waited for", control.deadline)?,
         at: moment("when it was given", control.at)?,
         steps: steps.collect::<Read<_>>()?,
@@ -268,14 +266,15 @@ pub(super) fn control(control: pb::Control) -> Read<Control> {
 
 pub(super) fn step(step: pb::ControlStep) -> Read<Step> {
     let stage = match pb::Stage::try_from(step.stage) {
-        Ok(pb::Stage::Unspecified) => Stage::Issued,
         Ok(pb::Stage::Sent) => Stage::Sent,
         Ok(pb::Stage::Acked) => Stage::Acked,
         Ok(pb::Stage::Confirmed) => Stage::Confirmed,
         Ok(pb::Stage::Failed) => Stage::Failed,
         Ok(pb::Stage::Unsupported) => Stage::Unsupported,
         Ok(pb::Stage::Unanswered) => Stage::Unanswered,
-        Err(_) => return Err(unknown("how far it came", step.stage)),
+        Ok(pb::Stage::Unspecified) | Err(_) => {
+            return Err(unknown("how far it came", step.stage));
+        }
     };
     Ok(Step {
         stage,

@@ -8,20 +8,24 @@ use std::{
 
 use prost::Message;
 use registry::{
-    Approval, ApprovalId, Asks, Detail, Digest, Event, Name, Pending, Principal, Recorded, Refusal,
-    Role, Run, RunId, Settled, Tenant, Timestamp, Untrusted, Wish,
+    Approval, ApprovalId, Asks, Control, Detail, Digest, Escalation, EscalationId, Event, ItemId,
+    Name, Pending, Principal, Recorded, Refusal, Role, Run, RunId, Settled, Tenant, Timestamp,
+    Untrusted, Wish,
     approval::{
         Applied, AppliedResult, Attempt, Decision, Delivery, DeliveryState, Filing, Hold,
         OnDeadline, Outcome, Risk, Seen, Subject, Verdict, WaitTimeout, Why,
     },
-    command::{Decide, Ending, File, OpenRun},
+    command::{Ack, AckResult, Decide, Direct, Ending, File, OpenRun, Raise, ReportDrift},
+    control::{Behind, Stage, Step, Verb},
     digest::Sha256,
-    escalation::Ended,
+    drift::{Count, Drift, Kind as DriftKind, Level, Severity},
+    escalation::{Cause, Closed, Ended, How, Undone},
     event::Scope,
     form::{Answer, Answers, Choice, Field, Form, Kind, Number, Presence as Wanted},
-    names::{ControlId, DecisionId, Key, WaitId},
+    names::{ControlId, DecisionId, DriftId, Key, WaitId},
     run::{
-        End, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, Task, TaskState,
+        Counts, End, Evidence, InterruptKind, Pause, Plan, PlanTask, Presence, RunKey, RunState,
+        Source, Task, TaskState,
     },
     state::Row,
     who::Decider,
@@ -41,6 +45,18 @@ fn a(n: u128) -> ApprovalId {
 
 fn r(n: u128) -> RunId {
     RunId::mint(at(1_700_000_000_000), n)
+}
+
+fn e(n: u128) -> EscalationId {
+    EscalationId::mint(at(1_700_000_000_000), n)
+}
+
+fn c(n: u8) -> ControlId {
+    ControlId::parse(&format!("c{n}")).unwrap()
+}
+
+fn d(n: u8) -> DriftId {
+    DriftId::parse(&format!("drift-{n}")).unwrap()
 }
 
 fn name(text: &str) -> Name {
@@ -191,6 +207,9 @@ fn whys() -> Vec<Why> {
     let ended = ends.map(Why::RunEnded).into_iter();
     let others = [
         Why::Superseded { by: a(9) },
+        Why::Cancelled {
+            by: Name::system("ladder"),
+        },
         Why::Agent {
             reason: "no longer".into(),
         },
@@ -270,12 +289,168 @@ fn run(state: RunState, presence: Presence) -> Run {
             .collect(),
         plan: Some(plan()),
         open: [a(1), a(2)].into(),
-        pause: None,
-        held_by: None,
-        drifts: Vec::new(),
-        counts: Default::default(),
-        controls: Vec::new(),
+        pause: pause_of(state),
+        held_by: Some(e(1)),
+        drifts: drifts(),
+        counts: counts(),
+        controls: controls(),
     }
+}
+
+/// A run cannot say that it stands still without saying why.
+fn pause_of(state: RunState) -> Option<Pause> {
+    match state {
+        RunState::Pausing => Some(Pause::Asked),
+        RunState::Paused(evidence) => Some(Pause::Holds(evidence)),
+        _ => None,
+    }
+}
+
+fn drifts() -> Vec<Drift> {
+    let other = Severity::Unknown("odd".into());
+    let severities = [Severity::Info, Severity::Warning, Severity::Critical, other];
+    let levels = Level::ALL.into_iter().map(Some).chain([None]);
+    let drift = |(n, (level, severity)): (usize, (Option<Level>, Severity))| Drift {
+        id: d(n as u8),
+        kind: DriftKind::of("LOOPING_TOOL_CALL"),
+        severity,
+        detail: "again\u{1b}[2J".into(),
+        task: "t1".into(),
+        level,
+        from: None,
+        at: at(1_700_000_000_400),
+    };
+    let drifts = levels.zip(severities.into_iter().cycle()).enumerate();
+    let recorded_as = Drift {
+        kind: DriftKind::human_intervention(),
+        from: Some(DriftKind::of("odd\nkind")),
+        ..drift((99, (None, Severity::Critical)))
+    };
+    drifts.map(drift).chain([recorded_as]).collect()
+}
+
+fn counts() -> Counts {
+    let count = |criticals, escalated| Count {
+        criticals,
+        escalated,
+    };
+    let of_run = (DriftKind::of("A"), Untrusted::default());
+    let of_task = (DriftKind::of("B"), "t1".into());
+    Counts([(of_run, count(u32::MAX, true)), (of_task, count(0, false))].into())
+}
+
+fn verbs() -> [Verb; 6] {
+    let task = "t1".into();
+    [
+        Verb::Pause,
+        Verb::Resume,
+        Verb::Steer,
+        Verb::Cancel,
+        Verb::Rewind { task },
+        Verb::StatusQuery,
+    ]
+}
+
+fn steps() -> Vec<Step> {
+    let stages = [
+        Stage::Sent,
+        Stage::Acked,
+        Stage::Confirmed,
+        Stage::Failed,
+        Stage::Unsupported,
+        Stage::Unanswered,
+    ];
+    let step = |stage| Step {
+        stage,
+        detail: "so far".into(),
+        at: at(1_700_000_000_500),
+    };
+    stages.map(step).into()
+}
+
+fn controls() -> Vec<Control> {
+    let behind = |level| Behind {
+        id: d(1),
+        kind: DriftKind::of("OFF_TOPIC"),
+        level,
+    };
+    let control = |(n, verb): (usize, Verb)| Control {
+        id: c(n as u8),
+        run: r(1),
+        verb,
+        note: "left\n".into(),
+        by: Name::system("ladder"),
+        escalation: Some(e(1)),
+        drift: Some(behind(Level::Terminate)),
+        deadline: Some(at(1_700_000_600_000)),
+        at: at(1_700_000_000_600),
+        steps: steps(),
+    };
+    let bare = Control {
+        note: Untrusted::default(),
+        escalation: None,
+        drift: None,
+        deadline: None,
+        steps: Vec::new(),
+        ..control((9, Verb::StatusQuery))
+    };
+    let full = verbs().into_iter().enumerate().map(control);
+    full.chain([bare]).collect()
+}
+
+fn escalations() -> Vec<Escalation> {
+    let paused = Cause::Paused {
+        by: name("user:ada"),
+        note: "wait\n".into(),
+    };
+    let escalation = |(n, cause): (usize, Cause)| Escalation {
+        id: e(n as u128),
+        run: r(1),
+        from: key_of(Source::Native),
+        owner: Some(name("eu:42")),
+        cause,
+        after: Some(Undone {
+            verb: Verb::Resume,
+            by: name("user:ada"),
+            detail: "cannot".into(),
+        }),
+        at: at(1_700_000_000_700),
+        abort_at: Some(at(1_700_000_600_700)),
+    };
+    let drifts = drifts().into_iter().map(Cause::Drift);
+    let full = drifts.chain([paused.clone()]).enumerate().map(escalation);
+    let bare = Escalation {
+        owner: None,
+        after: None,
+        abort_at: None,
+        ..escalation((99, paused))
+    };
+    full.chain([bare]).collect()
+}
+
+fn hows() -> Vec<How> {
+    let answered = |verb| How::Answered {
+        verb,
+        by: name("user:ada"),
+        note: "go left".into(),
+    };
+    let answers = [Verb::Resume, Verb::Steer, Verb::Cancel].map(answered);
+    let ends = [End::Completed, End::Failed, End::Cancelled, End::Aborted];
+    let others = ends.map(How::RunEnded).into_iter();
+    let others = others.chain([How::Superseded { by: e(9) }]);
+    answers.into_iter().chain(others).collect()
+}
+
+fn closed_ones() -> Vec<Closed> {
+    let closed = |(how, control): (How, Option<Control>)| Closed {
+        escalation: Arc::new(escalations().remove(0)),
+        how,
+        at: at(1_700_000_000_800),
+        seq: u64::MAX,
+        control,
+    };
+    let controls = controls().into_iter().map(Some).chain([None]);
+    hows().into_iter().zip(controls).map(closed).collect()
 }
 
 fn interrupts() -> [InterruptKind; 4] {
@@ -294,6 +469,9 @@ fn runs() -> Vec<Run> {
     let mut runs = vec![
         run(RunState::Running, Presence::Away { since }),
         run(RunState::Waiting, Presence::Detached),
+        attached(RunState::Pausing),
+        attached(RunState::Paused(Evidence::Acked)),
+        attached(RunState::Paused(Evidence::Inferred)),
     ];
     runs.extend(interrupts().map(|kind| attached(RunState::Parked(kind))));
     runs.extend(ends.map(|end| attached(RunState::Ended(end))));
@@ -390,7 +568,12 @@ fn rows() -> Vec<Row> {
     let runs = runs.map(|run| Row::Run(Arc::new(run)));
     let pending = pending.map(|pending| Row::Pending(Arc::new(pending)));
     let settled = settled.map(|settled| Row::Settled(Arc::new(settled)));
-    runs.chain(pending).chain(settled).collect()
+    let held = escalations().into_iter();
+    let held = held.map(|held| Row::Escalation(Arc::new(held)));
+    let closed = closed_ones().into_iter();
+    let closed = closed.map(|closed| Row::Closed(Arc::new(closed)));
+    let held = held.chain(closed);
+    runs.chain(pending).chain(settled).chain(held).collect()
 }
 
 fn events() -> Vec<Event> {
@@ -485,6 +668,49 @@ fn events() -> Vec<Event> {
         id,
         applied: applied(result),
     }));
+    events.extend(of_drifts(run));
+    events
+}
+
+/// Of what goes wrong in a run, what holds it, and what it is told.
+fn of_drifts(run: RunId) -> Vec<Event> {
+    let mut events = Vec::new();
+    let drifted = |drift| Event::DriftReported { run, drift };
+    events.extend(drifts().into_iter().map(drifted));
+    events.extend(Level::ALL.map(|level| Event::DriftLevelled {
+        run,
+        drift: d(1),
+        level,
+    }));
+    let pauses = [
+        None,
+        Some(Pause::Asked),
+        Some(Pause::Holds(Evidence::Acked)),
+        Some(Pause::Holds(Evidence::Inferred)),
+    ];
+    events.extend(pauses.map(|pause| Event::PauseMoved { run, pause }));
+    events.extend(controls().into_iter().map(|control| Event::ControlIssued {
+        control: Box::new(control),
+    }));
+    let answers = [Some(e(1)), None].into_iter().cycle();
+    events.extend(
+        steps()
+            .into_iter()
+            .zip(answers)
+            .map(|(step, escalation)| Event::ControlMoved {
+                run,
+                id: c(1),
+                escalation,
+                step,
+            }),
+    );
+    let raised = escalations().into_iter().map(Arc::new);
+    events.extend(raised.map(|escalation| Event::EscalationRaised { escalation }));
+    events.extend(
+        hows()
+            .into_iter()
+            .map(|how| Event::EscalationClosed { id: e(1), how }),
+    );
     events
 }
 
@@ -680,28 +906,47 @@ fn everything_that_is_answered(seen: &mut Seens) {
     let message = sent("HeartbeatResponse", &heartbeat_answer(at(-7)), seen);
     assert_eq!(server_time(message), Ok(at(-7)));
 
-    let item = Item {
-        open: Open::Pending(pending()),
+    let level = sent("ReportDriftResponse", &drifted(Level::Terminate), seen);
+    assert_eq!(drifted_as(level), Ok(Level::Terminate));
+    for control in controls() {
+        let message = sent("ControlsResponse", &handed_over(&control), seen);
+        assert_eq!(order_of(message), Ok(control.clone()));
+        let message = sent("ControlResponse", &controlled(&control), seen);
+        assert_eq!(controlled_as(message), Ok(control));
+    }
+
+    let open = escalations().into_iter().map(Open::Escalation);
+    let open = open.chain([Open::Pending(pending())]);
+    let items = open.map(|open| Item {
+        open,
         run: bare_run(),
-    };
-    let next = Some(a(1).into());
-    let message = page(vec![open_item(&item.open, &item.run)], next, 9);
-    let expected = Page {
-        items: vec![item],
-        next,
-        as_of: 9,
-    };
-    assert_eq!(
-        page_back(sent("ListResponse", &message, seen)),
-        Ok(expected)
-    );
+    });
+    let items: Vec<Item> = items.collect();
+    for next in [ItemId::Approval(a(1)), ItemId::Escalation(e(1))] {
+        let sent_items = items.iter().map(|item| open_item(&item.open, &item.run));
+        let message = page(sent_items.collect(), Some(next), 9);
+        let expected = Page {
+            items: items.clone(),
+            next: Some(next),
+            as_of: 9,
+        };
+        assert_eq!(
+            page_back(sent("ListResponse", &message, seen)),
+            Ok(expected)
+        );
+    }
     assert_eq!(page_back(page(vec![], None, 0)).unwrap().next, None);
 
     let asks = [
         super::Asked::Pending(Arc::new(pending())),
         super::Asked::Settled(Arc::new(ended.clone())),
+        super::Asked::Escalation(Arc::new(escalations().remove(0))),
+        super::Asked::Closed(Arc::new(closed_ones().remove(0))),
     ];
-    for (asked, run) in asks.into_iter().zip([Some(bare_run()), None]) {
+    for (asked, run) in asks
+        .into_iter()
+        .zip([Some(bare_run()), None].into_iter().cycle())
+    {
         let message = got(&asked, &large(), run.as_ref());
         let detail = large();
         let expected = Got { asked, detail, run };
@@ -721,10 +966,11 @@ fn everything_that_is_answered(seen: &mut Seens) {
         Ok(expected)
     );
 
-    let was = Ended::Approval(ended.clone());
-    let message = history_page(vec![ended_item(&was)], Some(5));
+    let ends = closed_ones().into_iter().map(Ended::Escalation);
+    let ends: Vec<Ended> = ends.chain([Ended::Approval(ended.clone())]).collect();
+    let message = history_page(ends.iter().map(ended_item).collect(), Some(5));
     let message = sent("HistoryResponse", &message, seen);
-    assert_eq!(history_back(message), Ok((vec![was], Some(5))));
+    assert_eq!(history_back(message), Ok((ends, Some(5))));
     let message = sent("DecideResponse", &decided(&ended), seen);
     assert_eq!(decided_as(message), Ok(ended));
     let message = sent("ExtendResponse", &extended(at(11)), seen);
@@ -852,6 +1098,8 @@ fn everything_that_is_asked(seen: &mut Seens) {
     let message = sent("HeartbeatRequest", &ask_heartbeat(&[run, r(2)]), seen);
     assert_eq!(heartbeat(message), Ok(vec![run, r(2)]));
 
+    drifts_and_orders_that_are_asked(run, seen);
+
     let message = sent("DecideRequest", &ask_decide(&deciding()), seen);
     same(decide(message), Wish::Decide(Box::new(deciding())));
     let (span, past) = (Duration::from_secs(3600), None);
@@ -861,24 +1109,111 @@ fn everything_that_is_asked(seen: &mut Seens) {
     let message = sent("DismissRequest", &ask_dismiss(id, &note), seen);
     same(dismiss(message), Wish::Dismiss { id, note, past });
 
-    let wish = ListWish {
-        limit: 500,
-        after: Some(id.into()),
-        labels: labels(),
-        run: Some("run-1".into()),
-        session: Some("s1".into()),
-    };
-    let message = sent("ListRequest", &ask_list(&wish), seen);
-    assert_eq!(list(message), Ok(wish));
+    for after in [ItemId::Approval(id), ItemId::Escalation(e(1))] {
+        let wish = ListWish {
+            limit: 500,
+            after: Some(after),
+            labels: labels(),
+            run: Some("run-1".into()),
+            session: Some("s1".into()),
+        };
+        let message = sent("ListRequest", &ask_list(&wish), seen);
+        assert_eq!(list(message), Ok(wish));
+    }
     let message = sent("HistoryRequest", &ask_history(1, Some(9)), seen);
     assert_eq!(history(message), Ok((1, Some(9))));
     let named = get(sent("GetRequest", &ask_get(id.into()), seen)).unwrap();
     assert_eq!(named.approval, id);
+    let named = get(sent("GetRequest", &ask_get(e(1).into()), seen)).unwrap();
+    assert_eq!(named.escalation, e(1));
     let message = sent("GetRunRequest", &ask_get_run(&"run-1".into(), 4), seen);
     assert_eq!(get_run(message), Ok(("run-1".into(), 4)));
     let message = sent("WatchRequest", &ask_watch(Some(("e1", 4))), seen);
     assert_eq!(watch(message), Ok(Some(("e1".into(), 4))));
     assert_eq!(watch(ask_watch(None)), Ok(None));
+}
+
+fn drifts_and_orders_that_are_asked(run: RunId, seen: &mut Seens) {
+    let report = DriftReport {
+        id: d(1),
+        kind: "drift_kind_looping_tool_call".into(),
+        severity: "CRITICAL".into(),
+        detail: "again".into(),
+        task: "t1".into(),
+    };
+    let raise = Raise {
+        escalation: e(2),
+        control: c(2),
+        drift: d(2),
+    };
+    let ids = DriftIds {
+        drift: d(3),
+        raise: raise.clone(),
+    };
+    let message = sent("ReportDriftRequest", &ask_report_drift(run, &report), seen);
+    let unnamed = pb::ReportDriftRequest {
+        drift_id: String::new(),
+        ..message.clone()
+    };
+    for (message, id) in [(message, d(1)), (unnamed, d(3))] {
+        let drift = Drift {
+            id,
+            kind: DriftKind::of("LOOPING_TOOL_CALL"),
+            severity: Severity::Critical,
+            detail: "again".into(),
+            task: "t1".into(),
+            level: None,
+            from: None,
+            at: Timestamp::default(),
+        };
+        let expected = Wish::ReportDrift(Box::new(ReportDrift {
+            run,
+            drift,
+            raise: raise.clone(),
+        }));
+        same(report_drift(message, ids.clone()), expected);
+    }
+
+    let message = sent("ControlsRequest", &ask_controls(run), seen);
+    assert_eq!(super::controls(message), Ok(run));
+    let results = [
+        AckResult::Success,
+        AckResult::Failure,
+        AckResult::Unsupported,
+    ];
+    for result in results {
+        let detail = Untrusted::new("on it");
+        let message = ask_ack_control(run, &c(1), result, &detail);
+        let message = sent("AckControlRequest", &message, seen);
+        let expected = Wish::Ack(Box::new(Ack {
+            run,
+            control: c(1),
+            result,
+            detail,
+            raise: e(2),
+        }));
+        same(ack_control(message, e(2)), expected);
+    }
+    for (verb, answers) in verbs().into_iter().zip([Some(e(1)), None].iter().cycle()) {
+        let order = Order {
+            id: c(1),
+            run,
+            verb,
+            note: "left".into(),
+            answers: *answers,
+        };
+        let message = sent("ControlRequest", &ask_control(&order), seen);
+        let expected = Wish::Direct(Box::new(Direct {
+            control: order.id,
+            run,
+            verb: order.verb,
+            note: order.note,
+            answers: order.answers,
+            raise: e(2),
+            past: None,
+        }));
+        same(super::control(message, e(2)), expected);
+    }
 }
 
 #[test]
@@ -953,13 +1288,6 @@ fn every_field_of_the_schema_travels() {
         "RestoreRequest",
         "RestoreResponse",
         "ReportStartedRequest",
-        "ReportDriftRequest",
-        "ReportDriftResponse",
-        "ControlsRequest",
-        "ControlsResponse",
-        "AckControlRequest",
-        "ControlRequest",
-        "ControlResponse",
     ];
     let ours = |message: &prost_types::DescriptorProto| {
         let name = message.name();
@@ -1144,6 +1472,26 @@ fn an_unreadable_call_is_refused_with_a_reason() {
         page_token: page_token.into(),
         page_size: 1,
     };
+    let order = |change: fn(&mut pb::ControlRequest)| {
+        let mut req = ask_control(&Order {
+            id: c(1),
+            run: r(1),
+            verb: Verb::Resume,
+            note: Untrusted::default(),
+            answers: None,
+        });
+        change(&mut req);
+        invalid(super::control(req, e(1)))
+    };
+    let ack = |change: fn(&mut pb::AckControlRequest)| {
+        let mut req = ask_ack_control(r(1), &c(1), AckResult::Success, &"".into());
+        change(&mut req);
+        invalid(ack_control(req, e(1)))
+    };
+    let of_list = |page_token: &str| pb::ListRequest {
+        page_token: page_token.into(),
+        ..Default::default()
+    };
     let nowhere = pb::WatchRequest {
         after: Some(pb::Cursor::default()),
     };
@@ -1194,6 +1542,21 @@ fn an_unreadable_call_is_refused_with_a_reason() {
             "a page has 1 to 500 entries, not 501",
         ),
         (invalid(history(of_page("-1"))), "the page token is not one"),
+        (invalid(list(of_list("1"))), "the page token is not one"),
+        (invalid(list(of_list("e-1"))), "the page token is not one"),
+        (order(|o| o.kind = 0), "what the run is to do is not said"),
+        (order(|o| o.kind = 7), "what the run is to do 7 is not one"),
+        (order(|o| o.kind = -1), "what the run is to do -1 is not"),
+        (order(|o| o.control_id.clear()), "a control id must be"),
+        (order(|o| o.run_id.clear()), "an id is needed"),
+        (order(|o| o.escalation_id = "7".into()), "an id is needed"),
+        (ack(|a| a.result = 0), "the result of the ack is not said"),
+        (ack(|a| a.result = 4), "the result of the ack 4 is not one"),
+        (ack(|a| a.control_id = "a b".into()), "a control id must be"),
+        (
+            invalid(super::controls(pb::ControlsRequest::default())),
+            "an id is needed",
+        ),
         (invalid(get(pb::GetRequest::default())), "an id is needed"),
         (
             invalid(get_run(pb::GetRunRequest::default())),
@@ -1243,7 +1606,77 @@ fn what_the_client_has_no_word_for_is_an_error() {
         change(&mut message);
         super::run(message).unwrap_err().to_string()
     };
+    let held = |change: fn(&mut pb::Escalation)| {
+        let held = Row::Escalation(Arc::new(escalations().remove(0)));
+        let What::Escalation(mut message) = super::row(&held).what.unwrap() else {
+            panic!("an escalation")
+        };
+        change(&mut message);
+        super::escalation(message).unwrap_err().to_string()
+    };
+    let closed = |change: fn(&mut pb::ClosedHow)| {
+        let closed = Row::Closed(Arc::new(closed_ones().remove(0)));
+        let What::Closed(mut message) = super::row(&closed).what.unwrap() else {
+            panic!("a closed one")
+        };
+        change(message.how.as_mut().unwrap());
+        super::closed(message).unwrap_err().to_string()
+    };
+    let order = |change: fn(&mut pb::Control)| {
+        let mut message = handed_over(&controls()[0]);
+        change(message.control.as_mut().unwrap());
+        order_of(message).unwrap_err().to_string()
+    };
+    use pb::{closed_how::How as Ways, escalation::Cause as Causes};
     let rows = [
+        (held(|e| e.cause = None), "what holds the run is missing"),
+        (
+            held(|e| e.cause = Some(Causes::Drift(pb::Drift::default()))),
+            "a drift id must be",
+        ),
+        (held(|e| e.after.as_mut().unwrap().kind = 9), "to do 9 is"),
+        (held(|e| e.at = None), "when it was raised is missing"),
+        (closed(|h| h.how = None), "how it ended is missing"),
+        (
+            closed(|h| h.how = Some(Ways::RunEnded(1))),
+            "how the run ended 1 is not one",
+        ),
+        (
+            closed(|h| h.how = Some(Ways::Answered(Default::default()))),
+            "what the run is to do is not said",
+        ),
+        (order(|c| c.kind = 0), "what the run is to do is not said"),
+        (order(|c| c.kind = 7), "what the run is to do 7 is not one"),
+        (order(|c| c.level = 7), "how strongly it is answered 7 is"),
+        (order(|c| c.level = 0), "the level of its drift is missing"),
+        (order(|c| c.steps[0].stage = 0), "how far it came is not"),
+        (order(|c| c.steps[0].stage = 7), "how far it came 7 is not"),
+        (order(|c| c.steps[0].at = None), "when it came so far is"),
+        (
+            order_of(pb::ControlsResponse::default())
+                .unwrap_err()
+                .to_string(),
+            "the order is missing",
+        ),
+        (
+            drifted_as(pb::ReportDriftResponse { level: 6 })
+                .unwrap_err()
+                .to_string(),
+            "the level 6 is not one",
+        ),
+        (run(|r| r.pause = 4), "the pause 4 is not one"),
+        (
+            run(|r| r.state = pb::RunState::Paused as i32),
+            "why the run is said to stand still is missing",
+        ),
+        (
+            run(|r| {
+                r.state = pb::RunState::Paused as i32;
+                r.pause = pb::Pause::Asked as i32;
+            }),
+            "why the run is said to stand still is missing",
+        ),
+        (run(|r| r.held_by = "7".into()), "an id is needed"),
         (
             watched(pb::WatchResponse::default())
                 .unwrap_err()

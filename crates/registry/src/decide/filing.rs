@@ -19,6 +19,7 @@ use crate::{
 use super::{
     Decided,
     runs::{own_run, within, works},
+    steering::stopping,
 };
 
 pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) -> Decided {
@@ -30,20 +31,11 @@ pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) 
         (Some(known), _) => again(state, by, filed, known),
         (None, run) => {
             let run = run?;
-            goes_on(run)?;
-            file_in(state, by, run, filed, now)
+            match stopping(state, run) {
+                Some(refusal) => Err(refusal),
+                None => file_in(state, by, run, filed, now),
+            }
         }
-    }
-}
-
-/// What is to stop for good asks nothing more; if it does go on after all, it may.
-fn goes_on(run: &Run) -> Result<(), Refusal> {
-    match run.called_off() {
-        Some(cancel) => Err(Refusal::NotNow(format!(
-            "the run was cancelled by {} at {}",
-            cancel.by, cancel.at
-        ))),
-        None => Ok(()),
     }
 }
 

@@ -107,8 +107,8 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
 /// a command is judged, so that a late answer is refused without any timer.
 pub fn overdue(state: &State, now: Timestamp, limit: usize) -> Vec<Event> {
     // One at a time, and by itself: the end of a run ends all that it asks.
-    if let Some(escalation) = state.overdue_abort(now) {
-        return abort_overdue(state, escalation, now);
+    if let Some(aborted) = abort_overdue(state, now) {
+        return aborted;
     }
     let due: Vec<&Pending> = state.overdue(now).take(limit).map(AsRef::as_ref).collect();
     let mut events = Vec::new();

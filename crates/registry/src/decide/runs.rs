@@ -213,7 +213,7 @@ pub(super) fn report_plan(
     let run = live_run(state, by, id)?;
     room_for_tasks(run, plan.tasks.iter().map(|task| &task.id))?;
     let confirmed = confirmed_by_plan(run, cause, plan.revision, now);
-    if run.plan.as_ref() == Some(&plan.kept()) && confirmed.is_none() {
+    if run.plan.as_ref() == Some(&plan.kept()) && confirmed.is_empty() {
         return Ok(vec![]);
     }
     let reported = Event::PlanReported {

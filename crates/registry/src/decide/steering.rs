@@ -1,5 +1,7 @@
 //! What goes wrong in a run, what holds it, and what a person has it do (DESIGN §4.3, §4.4).
 
+use std::sync::Arc;
+
 use crate::{
     approval::Why,
     command::{Ack, AckResult, Direct, Raise, ReportDrift},
@@ -50,17 +52,34 @@ pub(super) fn report_drift(
         run: run.id,
         drift: drift.clone(),
     };
-    // Whoever is to stop for good anyway needs no more than that it is noted.
-    let stops = run.called_off().is_some();
-    Ok(match level {
-        Level::PauseEscalate if !stops => {
-            [vec![noted], escalate(state, run, &drift, &wish.raise, now)].concat()
-        }
-        Level::Terminate if !stops => {
-            [vec![noted], terminate(state, run, &drift, &wish.raise, now)].concat()
-        }
-        _ => vec![noted],
-    })
+    let mut events = vec![noted];
+    if can_be_held(state, run) {
+        events.extend(match level {
+            Level::PauseEscalate => escalate(state, run, &drift, &wish.raise, now),
+            Level::Terminate => terminate(state, run, &drift, &wish.raise, now),
+            Level::Observe | Level::Absorb | Level::Nudge | Level::CancelReinvoke => vec![],
+        });
+    }
+    Ok(events)
+}
+
+/// Of a run that is to stop for good anyway, and of one that takes no orders, a drift is only noted.
+fn can_be_held(state: &State, run: &Run) -> bool {
+    run.presence != Presence::Detached && stopping(state, run).is_none()
+}
+
+/// Why a run that is to stop for good asks nothing more, and is told nothing else (case A21).
+pub(super) fn stopping(state: &State, run: &Run) -> Option<Refusal> {
+    if held(state, run).is_some_and(Escalation::is_abort) {
+        return Some(Refusal::NotNow(
+            "the run is being aborted: the same drift had held it before".into(),
+        ));
+    }
+    let cancel = run.called_off()?;
+    Some(Refusal::NotNow(format!(
+        "the run was cancelled by {} at {}, and has not ended yet",
+        cancel.by, cancel.at
+    )))
 }
 
 /// The level of a drift that was reported before under the same id.
@@ -80,14 +99,28 @@ fn level_of(run: &Run, drift: &Drift) -> Level {
 
 /// Level 4: the run stands still until a person says how it goes on (GF-70, GF-71).
 fn escalate(state: &State, run: &Run, drift: &Drift, ids: &Raise, now: Timestamp) -> Vec<Event> {
-    let order = order_of_ladder(run, drift, ids, Verb::Pause, None, now);
-    let asked = Event::PauseMoved {
-        run: run.id,
-        pause: Some(Pause::Asked),
-    };
     let mut events = raise(state, run, drift, ids, None, now);
-    events.extend([order, asked]);
+    // One that does not read its orders is not given more of them.
+    if has_room(run) {
+        events.push(order_of_ladder(run, drift, ids, Verb::Pause, None, now));
+        events.extend(asked_to_pause(run));
+    }
     events
+}
+
+/// One that stands still already goes on doing so.
+fn asked_to_pause(run: &Run) -> Option<Event> {
+    pause_moved(run, run.pause.or(Some(Pause::Asked)))
+}
+
+fn pause_moved(run: &Run, pause: Option<Pause>) -> Option<Event> {
+    let moved = Event::PauseMoved { run: run.id, pause };
+    (run.pause != pause).then_some(moved)
+}
+
+fn has_room(run: &Run) -> bool {
+    let under_way = run.controls.iter().filter(|control| !control.is_over());
+    under_way.count() < limits::CONTROLS_UNDER_WAY
 }
 
 /// Level 5: the run is called off. It is over once its agent takes that, or when its time is up.
@@ -207,44 +240,83 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
     let run = state
         .run(wish.run)
         .filter(|run| run.key.tenant == *by.tenant());
-    let run = run.ok_or(Refusal::NotFound("run"))?;
-    let right = match wish.verb {
-        Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel => Right::Direct,
-        Verb::Rewind { .. } | Verb::StatusQuery => Right::Inspect,
+    let closed = closed(state, by, wish);
+    let owner = match (run, closed) {
+        (Some(run), _) => &run.owner,
+        (None, Some(closed)) => &closed.escalation.owner,
+        (None, None) => return Err(Refusal::NotFound("run")),
     };
-    let decider = may(by, right, run.owner.as_ref(), None)?;
-    if let Some(first) = run.control(&wish.control) {
-        let again = first.by == decider.by && first.verb == wish.verb;
-        return if again {
-            Ok(vec![])
-        } else {
-            Err(Refusal::KeyReused("this control id"))
-        };
+    let by = may(by, right_to(&wish.verb), owner.as_ref(), None)?.by;
+    if let Some(first) = given_before(run, closed, &wish.control) {
+        return again(first, wish, &by);
     }
+    if let Some(closed) = closed {
+        return Err(closed_already(closed));
+    }
+    let run = run.ok_or(Refusal::NotFound("run"))?;
     let answered = answered(state, run, wish)?;
-    takes_orders(run, wish)?;
+    takes_orders(state, run, wish)?;
     if answered.is_none() {
         stands_as_wished(state, run, &wish.verb)?;
     }
-    Ok(ordered(run, wish, answered, decider.by, now))
+    Ok(ordered(run, wish, answered, by, now))
+}
+
+/// The escalation that is answered, if it was answered before: the log knows it when State has forgotten it, and its run.
+fn closed<'a>(state: &'a State, by: &Principal, wish: &'a Direct) -> Option<&'a Closed> {
+    let id = wish.answers?;
+    let past = wish.past.as_deref();
+    let past = past.filter(|past| past.escalation.id == id);
+    let closed = state.closed(id).map(AsRef::as_ref).or(past)?;
+    let of = &closed.escalation;
+    (of.run == wish.run && of.from.tenant == *by.tenant()).then_some(closed)
+}
+
+fn right_to(verb: &Verb) -> Right {
+    match verb {
+        Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel => Right::Direct,
+        Verb::Rewind { .. } | Verb::StatusQuery => Right::Inspect,
+    }
+}
+
+fn given_before<'a>(
+    run: Option<&'a Arc<Run>>,
+    closed: Option<&'a Closed>,
+    id: &ControlId,
+) -> Option<&'a Control> {
+    let known = run.and_then(|run| run.control(id));
+    let answer = closed.and_then(|closed| closed.control.as_ref());
+    known.or(answer.filter(|answer| answer.id == *id))
+}
+
+/// The same order of the same person, sent again: answered with the first result.
+fn again(first: &Control, wish: &Direct, by: &Name) -> Decided {
+    if first.by == *by && first.verb == wish.verb {
+        return Ok(vec![]);
+    }
+    Err(Refusal::KeyReused("this control id"))
 }
 
 fn note_fits(wish: &Direct) -> Result<(), Refusal> {
+    match &wish.verb {
+        Verb::Steer => steer_fits(&wish.note)?,
+        Verb::Rewind { task } => rewind_fits(task)?,
+        Verb::Pause | Verb::Resume | Verb::Cancel | Verb::StatusQuery => {}
+    }
     within("the note", &wish.note, limits::NOTE)?;
-    if let Verb::Rewind { task } = &wish.verb {
-        within("the task's id", task, limits::NAME)?;
-        if task.is_empty() {
-            return Err(Refusal::Invalid(
-                "a rewind names the task to do again".into(),
-            ));
-        }
-    }
-    if wish.verb == Verb::Steer {
-        steer_fits(&wish.note)?;
-    }
     if wish.answers.is_some() && !wish.verb.answers() {
         return Err(Refusal::Invalid(
             "an escalation is answered with resume, steer or cancel".into(),
+        ));
+    }
+    Ok(())
+}
+
+fn rewind_fits(task: &Untrusted) -> Result<(), Refusal> {
+    within("the task's id", task, limits::NAME)?;
+    if task.is_empty() {
+        return Err(Refusal::Invalid(
+            "a rewind names the task to do again".into(),
         ));
     }
     Ok(())
@@ -265,30 +337,20 @@ fn steer_fits(note: &Untrusted) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The escalation that is answered, if one is.
+/// The escalation that is answered, if one is; it waits.
 fn answered(state: &State, run: &Run, wish: &Direct) -> Result<Option<EscalationId>, Refusal> {
     let Some(id) = wish.answers else {
         return Ok(None);
     };
-    let closed = state
-        .closed(id)
-        .or(wish.past.as_ref().filter(|past| past.escalation.id == id));
-    if let Some(closed) = closed.filter(|closed| closed.escalation.run == run.id) {
-        return Err(closed_already(closed));
-    }
-    let escalation = state
-        .escalation(id)
-        .filter(|escalation| escalation.run == run.id);
-    let escalation = escalation.ok_or(Refusal::NotFound("escalation"))?;
-    if escalation.is_abort() {
-        return Err(Refusal::NotNow(
-            "the run is being aborted: the same drift had held it before".into(),
-        ));
-    }
+    let escalation = state.escalation(id).filter(|known| known.run == run.id);
+    escalation.ok_or(Refusal::NotFound("escalation"))?;
     Ok(Some(id))
 }
 
-pub(super) fn closed_already(closed: &Closed) -> Refusal {
+fn closed_already(closed: &Closed) -> Refusal {
+    if let How::RunEnded(_) = closed.how {
+        return Refusal::RunOver;
+    }
     Refusal::AlreadySettled {
         id: ItemId::Escalation(closed.escalation.id),
         outcome: closed.how.word().into(),
@@ -297,7 +359,7 @@ pub(super) fn closed_already(closed: &Closed) -> Refusal {
     }
 }
 
-fn takes_orders(run: &Run, wish: &Direct) -> Result<(), Refusal> {
+fn takes_orders(state: &State, run: &Run, wish: &Direct) -> Result<(), Refusal> {
     if run.state.is_over() {
         return Err(Refusal::RunOver);
     }
@@ -309,16 +371,14 @@ fn takes_orders(run: &Run, wish: &Direct) -> Result<(), Refusal> {
     if run.key.source.is_foreign() && matches!(run.presence, Presence::Away { .. }) {
         return Err(Refusal::Unreachable);
     }
-    if let Some(cancel) = run.called_off()
-        && wish.verb != Verb::StatusQuery
+    if wish.verb != Verb::StatusQuery
+        && let Some(stopping) = stopping(state, run)
     {
-        let (by, at) = (&cancel.by, cancel.at);
-        return Err(Refusal::NotNow(format!(
-            "it was cancelled by {by} at {at}, and has not ended yet"
-        )));
+        return Err(stopping);
     }
-    let under_way = run.controls.iter().filter(|control| !control.is_over());
-    if under_way.count() >= limits::CONTROLS_UNDER_WAY {
+    // Who is asked answers, and whoever has to stop is told so.
+    let must = wish.answers.is_some() || wish.verb == Verb::Cancel;
+    if !must && !has_room(run) {
         return Err(Refusal::NotNow(
             "its agent has not answered the orders that it has".into(),
         ));
@@ -334,8 +394,10 @@ fn stands_as_wished(state: &State, run: &Run, verb: &Verb) -> Result<(), Refusal
             "it stands still: answer {} with resume, steer or cancel",
             escalation.id
         ))),
-        (Verb::Resume, None) => Err(Refusal::NotNow("it does not stand still".into())),
-        (Verb::Pause | Verb::Steer | Verb::Cancel, None) => Ok(()),
+        (Verb::Resume, None) if run.pause.is_none() => {
+            Err(Refusal::NotNow("it does not stand still".into()))
+        }
+        (Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel, None) => Ok(()),
     }
 }
 
@@ -383,10 +445,7 @@ fn ordered(
     events.push(Event::ControlIssued {
         control: control.into(),
     });
-    events.extend(pauses.then_some(Event::PauseMoved {
-        run: run.id,
-        pause: Some(Pause::Asked),
-    }));
+    events.extend(asked_to_pause(run).filter(|_| pauses));
     events
 }
 
@@ -426,61 +485,91 @@ pub(super) fn ack(state: &State, by: &Principal, wish: &Ack, now: Timestamp) -> 
     let detail = wish.detail.cut(limits::TASK_KEPT);
     let mut events = vec![moved(control, stage, detail, now)];
     events.extend(match stage {
-        Stage::Acked => taken(state, run, control),
-        _ => not_taken(state, run, control, wish, now),
+        Stage::Acked => taken(state, run, control, now),
+        _ => not_taken(state, run, control, stage, wish, now),
     });
     Ok(events)
 }
 
 /// What follows from an order that its agent takes.
-fn taken(state: &State, run: &Run, control: &Control) -> Vec<Event> {
-    let pause = |pause| vec![Event::PauseMoved { run: run.id, pause }];
+fn taken(state: &State, run: &Run, control: &Control, now: Timestamp) -> Vec<Event> {
     match control.verb {
-        Verb::Pause if goes_on_after(run, control) => vec![],
-        Verb::Pause => pause(Some(Pause::Holds(Evidence::Acked))),
-        Verb::Resume | Verb::Steer if run.pause.is_some() => pause(None),
-        Verb::Cancel if is_abort(state, run, control) => {
-            over(run, End::Aborted, &aborted_by(control), control.at)
+        Verb::Pause | Verb::Resume | Verb::Steer => {
+            let moved = pause_moved(run, pause_after(run, control));
+            moved.into_iter().collect()
         }
-        Verb::Resume | Verb::Steer | Verb::Cancel | Verb::Rewind { .. } | Verb::StatusQuery => {
-            vec![]
+        Verb::Cancel => {
+            let aborts = held(state, run).filter(|held| held.is_abort());
+            let aborts = aborts.filter(|held| control.escalation == Some(held.id));
+            aborts.map_or_else(Vec::new, |escalation| abort(run, escalation, now))
         }
+        Verb::Rewind { .. } | Verb::StatusQuery => vec![],
     }
 }
 
-/// Acks may come in any order: a later order to go on has been taken already.
-fn goes_on_after(run: &Run, pause: &Control) -> bool {
-    let later = run
-        .controls
-        .iter()
-        .skip_while(|control| control.id != pause.id);
-    later
-        .skip(1)
-        .any(|control| matches!(control.verb, Verb::Resume | Verb::Steer) && control.was_taken())
+/// Whether the run stands still now that it took `control`. Acks come in any order: the newest order that it took counts, and
+/// a newer one to pause is still asked.
+fn pause_after(run: &Run, control: &Control) -> Option<Pause> {
+    let stands_still = Some(Pause::Holds(Evidence::Acked));
+    let mut pause = stands_still.filter(|_| control.verb == Verb::Pause);
+    for later in after(run, control) {
+        pause = match later.verb {
+            Verb::Pause if later.was_taken() => stands_still,
+            Verb::Pause if later.waits_for_ack() => pause.or(Some(Pause::Asked)),
+            Verb::Resume | Verb::Steer if later.was_taken() => None,
+            _ => pause,
+        };
+    }
+    pause
 }
 
-fn is_abort(state: &State, run: &Run, control: &Control) -> bool {
-    let escalation = held(state, run).filter(|held| control.escalation == Some(held.id));
-    escalation.is_some_and(Escalation::is_abort)
+fn after<'a>(run: &'a Run, control: &'a Control) -> impl Iterator<Item = &'a Control> {
+    let from = run.controls.iter().skip_while(|c| c.id != control.id);
+    from.skip(1)
 }
 
-fn aborted_by(control: &Control) -> Untrusted {
-    Untrusted::new(format!("level 5: {}", control.note.raw()))
-}
-
-/// A run that still stands still needs another answer: success is never assumed.
+/// What follows from an order that its agent does not take: success is never assumed.
 fn not_taken(
+    state: &State,
+    run: &Run,
+    control: &Control,
+    stage: Stage,
+    wish: &Ack,
+    now: Timestamp,
+) -> Vec<Event> {
+    let event = match control.verb {
+        Verb::Pause => cannot_pause(run, control, stage),
+        Verb::Resume if run.pause.is_none() => None,
+        Verb::Resume | Verb::Steer | Verb::Cancel => raised_anew(state, run, control, wish, now),
+        Verb::Rewind { .. } | Verb::StatusQuery => None,
+    };
+    event.into_iter().collect()
+}
+
+/// One that says that it does not pause goes on; of one that says nothing, nobody knows.
+fn cannot_pause(run: &Run, control: &Control, stage: Stage) -> Option<Event> {
+    let asked = |other: &Control| other.verb == Verb::Pause && other.waits_for_ack();
+    let asked_elsewhere = run.controls.iter().any(|c| c.id != control.id && asked(c));
+    let goes_on = stage != Stage::Unanswered && !asked_elsewhere;
+    if goes_on && run.pause == Some(Pause::Asked) {
+        return pause_moved(run, None);
+    }
+    None
+}
+
+/// An answer that came to nothing: another one is needed, unless a newer one is under way or was taken.
+fn raised_anew(
     state: &State,
     run: &Run,
     control: &Control,
     wish: &Ack,
     now: Timestamp,
-) -> Vec<Event> {
-    let answered = control.escalation.and_then(|id| state.closed(id));
-    let answers = answered.filter(|_| control.verb.answers() && run.pause.is_some());
-    let (Some(answered), None) = (answers, held(state, run)) else {
-        return vec![];
-    };
+) -> Option<Event> {
+    let answers = |newer: &Control| newer.verb.answers() && !newer.stage().is_failure();
+    if held(state, run).is_some() || after(run, control).any(answers) {
+        return None;
+    }
+    let answered = answered_with(state, run, control)?;
     let escalation = Escalation {
         after: Some(Undone {
             verb: control.verb.clone(),
@@ -489,9 +578,19 @@ fn not_taken(
         }),
         ..new_escalation(run, wish.raise, answered.escalation.cause.clone(), now)
     };
-    vec![Event::EscalationRaised {
+    Some(Event::EscalationRaised {
         escalation: escalation.into(),
-    }]
+    })
+}
+
+/// The escalation that an order answered; of one that came beside the answer to a run that stands still, the same.
+fn answered_with<'a>(state: &'a State, run: &Run, control: &Control) -> Option<&'a Arc<Closed>> {
+    if let Some(id) = control.escalation {
+        return state.closed(id);
+    }
+    let mut answers = run.controls.iter().rev().filter(|c| c.verb.answers());
+    run.pause?;
+    answers.find_map(|answer| state.closed(answer.escalation?))
 }
 
 pub(super) fn moved(control: &Control, stage: Stage, detail: Untrusted, at: Timestamp) -> Event {
@@ -503,49 +602,68 @@ pub(super) fn moved(control: &Control, stage: Stage, detail: Untrusted, at: Time
     }
 }
 
-/// A plan that names an order as its cause shows that it was done.
+/// A plan that names an order as its cause shows that it was done, also before its agent says so.
 pub(super) fn confirmed_by_plan(
     run: &Run,
     cause: &Untrusted,
     revision: u32,
     now: Timestamp,
-) -> Option<Event> {
+) -> Vec<Event> {
     let steers = |control: &&Control| {
         control.verb.confirmed_by() == Confirmation::Plan
             && control.id.as_str() == cause.raw()
             && !control.is_over()
     };
-    let steer = run.controls.iter().find(steers)?;
+    let Some(steer) = run.controls.iter().find(steers) else {
+        return vec![];
+    };
     let detail = Untrusted::new(format!("plan revision {revision}"));
-    Some(moved(steer, Stage::Confirmed, detail, now))
+    let confirmed = moved(steer, Stage::Confirmed, detail, now);
+    let goes_on = pause_moved(run, pause_after(run, steer));
+    let goes_on = goes_on.filter(|_| steer.waits_for_ack());
+    [confirmed].into_iter().chain(goes_on).collect()
 }
 
-/// A task that is to be done again shows that a rewind was done.
+/// A task that is to be done again shows that a rewind was done. What its agent has not been handed, it has not done.
 pub(super) fn confirmed_by_task(
     run: &Run,
     task: &Untrusted,
     to: &TaskState,
     now: Timestamp,
 ) -> Option<Event> {
-    let again = matches!(to, TaskState::Pending | TaskState::Running);
     let rewinds = |control: &&Control| {
-        matches!(&control.verb, Verb::Rewind { task: of } if of == task) && !control.is_over()
+        let of_task = matches!(&control.verb, Verb::Rewind { task: of } if of == task);
+        of_task && control.stage() != Stage::Issued && !control.is_over()
     };
-    let rewind = run.controls.iter().find(rewinds).filter(|_| again)?;
+    let rewind = run.controls.iter().find(rewinds)?;
+    if !begins_again(run.tasks.get(task).map(|task| &task.state), to) {
+        return None;
+    }
     let detail = Untrusted::new(format!("the task is {} again", to.word()));
     Some(moved(rewind, Stage::Confirmed, detail, now))
+}
+
+fn begins_again(from: Option<&TaskState>, to: &TaskState) -> bool {
+    match to {
+        TaskState::Pending => from != Some(to),
+        TaskState::Running => from.is_some_and(TaskState::is_over),
+        TaskState::Blocked { .. }
+        | TaskState::Completed
+        | TaskState::Failed
+        | TaskState::Cancelled
+        | TaskState::NotNeeded => false,
+    }
 }
 
 /// The end of a run is what a cancel was for; all else that was under way gets no answer any more.
 pub(super) fn settled_by_end(run: &Run, end: End, now: Timestamp) -> Vec<Event> {
     let settle = |control: &Control| {
-        let cancels = control.verb.confirmed_by() == Confirmation::End;
-        let did_stop = matches!(end, End::Cancelled | End::Aborted);
-        let (stage, how) = match cancels && did_stop {
-            true => (Stage::Confirmed, "the run"),
-            false => (Stage::Unanswered, "the run"),
+        let stops = matches!(end, End::Cancelled | End::Aborted) || control.was_taken();
+        let stage = match control.verb.confirmed_by() {
+            Confirmation::End if stops => Stage::Confirmed,
+            _ => Stage::Unanswered,
         };
-        let detail = Untrusted::new(format!("{how} {}", end.word()));
+        let detail = Untrusted::new(format!("the run {}", end.word()));
         moved(control, stage, detail, now)
     };
     let under_way = run.controls.iter().filter(|control| !control.is_over());
@@ -553,13 +671,16 @@ pub(super) fn settled_by_end(run: &Run, end: End, now: Timestamp) -> Vec<Event> 
 }
 
 /// The run that is to be aborted and did not end by itself in time.
-pub(super) fn abort_overdue(state: &State, escalation: &Escalation, now: Timestamp) -> Vec<Event> {
-    let Some(run) = state.run(escalation.run) else {
-        return vec![];
-    };
-    let cancel = run.called_off();
-    let reason = cancel.map_or_else(Untrusted::default, aborted_by);
-    over(run, End::Aborted, &reason, now)
+pub(super) fn abort_overdue(state: &State, now: Timestamp) -> Option<Vec<Event>> {
+    let escalation = state.overdue_abort(now)?;
+    Some(abort(state.run(escalation.run)?, escalation, now))
+}
+
+fn abort(run: &Run, escalation: &Escalation, now: Timestamp) -> Vec<Event> {
+    let drift = escalation.drift();
+    let detail = drift.map_or("", |drift| drift.detail.raw());
+    let reason = format!("level 5: {}: {detail}", escalation.title().raw());
+    over(run, End::Aborted, &Untrusted::new(reason), now)
 }
 
 /// A foreign run drifts; its own ladder deals with that, and holds it maybe.

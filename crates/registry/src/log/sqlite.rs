@@ -828,6 +828,80 @@ mod tests {
         }
     }
 
+    /// What makes a new file one of schema 1.
+    const AS_SCHEMA_1: &str = "
+        DROP INDEX ev_end;
+        DROP INDEX ev_history;
+        CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
+        CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
+        UPDATE meta SET v = 1 WHERE k = 'schema';
+    ";
+
+    /// Tables and indexes, and the schema that they say they are.
+    fn tables(log: &Sqlite) -> Vec<String> {
+        let sql = "SELECT name || coalesce(sql, '') FROM sqlite_master
+            UNION ALL SELECT k || v FROM meta WHERE k = 'schema' ORDER BY 1";
+        log.file.all(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_file_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut log) = new(&dir);
+        let events = vec![
+            given::opened(),
+            given::requested(1),
+            given::requested(2),
+            given::granted(1),
+        ];
+        let writes = Writes {
+            details: vec![(id(1), vec![1, 2, 3])],
+            frames: vec![(run(), vec![4])],
+            ..given::writes(0, at(1), events)
+        };
+        log.turn(at(1)).unwrap().commit(writes).unwrap();
+        let now = tables(&log);
+        log.file.pragma(AS_SCHEMA_1).unwrap();
+        assert_ne!(tables(&log), now);
+        let (epoch, tip) = (log.epoch().clone(), log.tip());
+        let before = log.reader().unwrap().read(0, usize::MAX).unwrap();
+        drop(log);
+
+        let mut log = Sqlite::open(&path).unwrap();
+        assert_eq!(tables(&log), now);
+        assert_eq!((log.epoch(), log.tip()), (&epoch, tip));
+        assert_eq!(log.verify().unwrap(), 4);
+        let reader = log.reader().unwrap();
+        assert_eq!(reader.read(0, usize::MAX).unwrap(), before);
+        assert_eq!(reader.detail(id(1)).unwrap(), Some(vec![1, 2, 3]));
+        assert_eq!(reader.frames(run()).unwrap(), [vec![4]]);
+        let tenant = Tenant::local();
+        assert_eq!(reader.history(&tenant, None, 9).unwrap().len(), 1);
+        // And it takes what schema 1 did not know.
+        let held = vec![given::raised(1), given::resumed(1), given::granted(2)];
+        given::write(&mut log, at(2), held).unwrap();
+        assert_eq!(reader.history(&tenant, None, 9).unwrap().len(), 3);
+        let error = given::write(&mut log, at(2), vec![given::resumed(1)]).unwrap_err();
+        assert!(error.to_string().contains("assertion"), "{error}");
+        drop(log);
+        assert_eq!(tables(&Sqlite::open(&path).unwrap()), now);
+    }
+
+    #[test]
+    fn two_processes_may_bring_one_file_up_to_date_at_once() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let (path, log) = new(&dir);
+            let now = tables(&log);
+            log.file.pragma(AS_SCHEMA_1).unwrap();
+            drop(log);
+            std::thread::scope(|scope| {
+                let open = || assert_eq!(tables(&Sqlite::open(&path).unwrap()), now);
+                (0..4).for_each(|_| drop(scope.spawn(open)));
+            });
+        }
+    }
+
     #[test]
     fn what_cannot_be_opened_says_where_and_why() {
         let dir = tempfile::tempdir().unwrap();

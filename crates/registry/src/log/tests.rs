@@ -10,8 +10,11 @@ use crate::{
         Applied, AppliedResult, Approval, Asks, Decision, Detail, Hold, OnDeadline, Risk, Seen,
         Subject, digest_of,
     },
+    control::{Control, Stage, Step, Verb},
+    escalation::{Cause, Escalation, How},
     event::Scope,
     form::Answers,
+    names::ControlId,
     run::{Presence, Run, RunKey, RunState, Source},
     who::Decider,
 };
@@ -136,6 +139,70 @@ fn applied(n: u128, when: Timestamp) -> Event {
         at: when,
     };
     Event::DecisionApplied { id: id(n), applied }
+}
+
+fn held(n: u128) -> EscalationId {
+    // Ids are one space: no escalation has the id of an approval.
+    EscalationId::mint(at(0), 1000 + n)
+}
+
+pub(super) fn raised(n: u128) -> Event {
+    let escalation = Escalation {
+        id: held(n),
+        run: run(),
+        from: key(),
+        owner: Some(name("eu:42")),
+        cause: Cause::Paused {
+            by: name("user:ada"),
+            note: "wait".into(),
+        },
+        after: None,
+        at: at(0),
+        abort_at: None,
+    };
+    Event::EscalationRaised {
+        escalation: Arc::new(escalation),
+    }
+}
+
+pub(super) fn resumed(n: u128) -> Event {
+    Event::EscalationClosed {
+        id: held(n),
+        how: How::Answered {
+            verb: Verb::Resume,
+            by: name("user:ada"),
+            note: "go on".into(),
+        },
+    }
+}
+
+/// The order that carries the answer.
+fn resume(n: u128) -> Control {
+    Control {
+        id: ControlId::parse(&format!("c{n}")).unwrap(),
+        run: run(),
+        verb: Verb::Resume,
+        note: "go on".into(),
+        by: name("user:ada"),
+        escalation: Some(held(n)),
+        drift: None,
+        deadline: None,
+        at: at(2),
+        steps: Vec::new(),
+    }
+}
+
+fn acked(n: u128, when: Timestamp) -> Event {
+    Event::ControlMoved {
+        run: run(),
+        id: resume(n).id,
+        escalation: Some(held(n)),
+        step: Step {
+            stage: Stage::Acked,
+            detail: "resumed".into(),
+            at: when,
+        },
+    }
 }
 
 fn said(text: &str) -> Event {
@@ -318,7 +385,12 @@ fn what_the_rules_make_impossible_is_not_written() {
             key: Key::parse("k1").unwrap(),
         };
         let expired = |n| Event::ApprovalExpired { id: id(n) };
+        let raised_and_resumed_twice = || vec![raised(1), resumed(1), resumed(1)];
         let rows = [
+            (
+                "two ends of one escalation",
+                writes(4, at(1), raised_and_resumed_twice()),
+            ),
             ("two ends", writes(4, at(1), vec![expired(1)])),
             (
                 "two ends at once",
@@ -419,6 +491,69 @@ fn history_is_read_newest_first_and_knows_what_came_later() {
         );
         assert_eq!(reader.filed_under(&other, &k).unwrap(), None, "{kind}");
         assert_eq!(reader.decided_by(&other, &d).unwrap(), None, "{kind}");
+    }
+}
+
+/// What became of an answer is told long after the escalation that it ended.
+#[test]
+fn escalations_stand_in_history_among_the_approvals() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let paused = Event::ControlIssued {
+            control: Box::new(Control {
+                id: ControlId::parse("c0").unwrap(),
+                verb: Verb::Pause,
+                ..resume(1)
+            }),
+        };
+        let answered = Event::ControlIssued {
+            control: Box::new(resume(1)),
+        };
+        let superseded = Event::EscalationClosed {
+            id: held(2),
+            how: How::Superseded { by: held(3) },
+        };
+        let first = vec![opened(), requested(1), raised(1), paused, raised(2)];
+        write(&mut *log, at(1), first).unwrap();
+        write(&mut *log, at(2), vec![granted(1), resumed(1), answered]).unwrap();
+        write(&mut *log, at(3), vec![superseded, raised(3)]).unwrap();
+        let next_week = at(7 * 24 * 60);
+        write(&mut *log, next_week, vec![acked(1, next_week)]).unwrap();
+        let reader = log.reader().unwrap();
+
+        let page = |before, limit| {
+            let page = reader.history(&tenant(), before, limit).unwrap();
+            let ended = |ended: &Ended| match ended {
+                Ended::Approval(settled) => format!("approval {}", settled.outcome.word()),
+                Ended::Escalation(closed) => format!("escalation {}", closed.how.word()),
+            };
+            page.iter()
+                .map(|one| (one.seq(), ended(one)))
+                .collect::<Vec<_>>()
+        };
+        let superseded = (9, "escalation superseded".to_owned());
+        let resumed = (7, "escalation resumed".to_owned());
+        let granted = (6, "approval granted".to_owned());
+        assert_eq!(page(None, 2), [superseded, resumed], "{kind}");
+        assert_eq!(page(Some(7), 2), [granted], "{kind}");
+        let other = Tenant::parse("other").unwrap();
+        assert!(
+            reader.history(&other, None, 9).unwrap().is_empty(),
+            "{kind}"
+        );
+
+        let closed = reader.closed(held(1)).unwrap().unwrap();
+        let Event::EscalationRaised { escalation } = raised(1) else {
+            unreachable!()
+        };
+        assert_eq!(closed.escalation, escalation, "{kind}");
+        assert_eq!((closed.at, closed.seq), (at(2), 7), "{kind}");
+        let answer = closed.control.unwrap();
+        assert_eq!((&answer.id, answer.stage()), (&resume(1).id, Stage::Acked));
+        assert_eq!(answer.steps[0].at, next_week, "{kind}");
+        assert!(reader.closed(held(2)).unwrap().unwrap().control.is_none());
+        assert_eq!(reader.closed(held(3)).unwrap(), None, "{kind}");
+        assert_eq!(reader.closed(held(9)).unwrap(), None, "{kind}");
     }
 }
 

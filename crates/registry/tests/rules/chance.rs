@@ -118,6 +118,8 @@ fn about_a_run() -> impl Strategy<Value = String> {
         ("end", "completed"),
         ("say", "hello"),
         ("task", "t1 running"),
+        ("task", "t1 completed"),
+        ("end", "cancelled"),
     ]);
     let resolved = (1..4_u8, select(vec!["granted", "rejected"]))
         .prop_map(|(target, how)| format!("resolved t{target} {how} run=r3"));
@@ -127,12 +129,62 @@ fn about_a_run() -> impl Strategy<Value = String> {
     ]
 }
 
+fn drifting() -> impl Strategy<Value = String> {
+    let kind = select(vec![
+        "INTENT_DIVERGENCE",
+        "HUMAN_INTERVENTION_REQUIRED",
+        "TOOL_ERROR",
+    ]);
+    let severity = select(vec!["CRITICAL", "CRITICAL", "WARNING"]);
+    let foreign = select(vec!["", " holds"]);
+    let id = select(vec!["", "", "", " id=d1", " id=d2"]);
+    (kind, severity, run(), foreign, 1..3_u8, id).prop_map(
+        |(kind, severity, run, foreign, task, id)| match run {
+            "r3" => format!("drifted {kind} {severity}{foreign} run=r3 task=t{task}{id}"),
+            run => format!("drift {kind} {severity} run={run} task=t{task}{id}"),
+        },
+    )
+}
+
+fn directing() -> impl Strategy<Value = String> {
+    let verb = select(vec![
+        "pause", "resume", "resume", "steer", "cancel", "rewind", "status",
+    ]);
+    let answers =
+        prop_oneof![1 => Just(String::new()), 2 => (1..5_u8).prop_map(|n| format!(" on=e{n}"))];
+    let control = (1..4_u8).prop_map(|n| format!(" control=c{n}"));
+    (verb, run(), people(), answers, control).prop_map(|(verb, run, by, answers, control)| {
+        format!("{verb} {run} by={by}{answers}{control} note=x task=t1")
+    })
+}
+
+fn following_orders() -> impl Strategy<Value = String> {
+    let order = select(vec!["ladder", "ladder", "c1", "c2", "c3"]);
+    let what = select(vec![
+        "handover",
+        "ack ok",
+        "ack ok",
+        "ack failed",
+        "ack unsupported",
+        "ack none",
+        "plan",
+    ]);
+    (what, order, run()).prop_map(|(what, order, run)| match what.split_once(' ') {
+        Some((ack, how)) => format!("{ack} {order} {how} run={run}"),
+        None if what == "plan" => format!("plan {run} t1 t2 cause={order}"),
+        None => format!("{what} {order} run={run}"),
+    })
+}
+
 fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => filing(),
         5 => deciding(),
         3 => about_an_approval(),
-        1 => about_a_run(),
+        2 => about_a_run(),
+        4 => drifting(),
+        5 => directing(),
+        4 => following_orders(),
     ]
 }
 
@@ -140,7 +192,7 @@ fn line() -> impl Strategy<Value = String> {
 fn steps() -> impl Strategy<Value = Vec<(u32, Vec<String>)>> {
     let pause = prop_oneof![8 => 0..9_u32, 2 => 9..60_u32, 1 => Just(1500)];
     let step = (pause, prop::collection::vec(line(), 1..4));
-    prop::collection::vec(step, 1..20)
+    prop::collection::vec(step, 1..30)
 }
 
 fn scenario(steps: &[(u32, Vec<String>)]) -> String {
@@ -154,7 +206,10 @@ fn scenario(steps: &[(u32, Vec<String>)]) -> String {
     for (pause, lines) in steps {
         now += pause;
         let time = format!("{:02}:{:02}", now / 60, now % 60);
-        text += &format!("{time} batch {{\n{}\n}}\n{time} wrote\n", lines.join("\n"));
+        text += &format!(
+            "{time} batch {{\n{}\n}}\n{time} wrote\n{time} inbox\n",
+            lines.join("\n")
+        );
     }
     text
 }

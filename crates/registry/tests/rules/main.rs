@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod chance;
+mod ladder;
 mod roles;
 mod script;
 mod wishes;

@@ -27,12 +27,14 @@ const WHO: [(&str, &[Role], bool); 10] = [
 /// For whom they call.
 const FOR: [&str; 3] = ["themselves", "the run's user", "another user"];
 
-const WHAT: [(&str, Verb); 7] = [
+const WHAT: [(&str, Verb); 9] = [
     ("answers `end_user`", Verb::Decide(Asks::EndUser)),
     ("answers `operator`", Verb::Decide(Asks::Operator)),
     ("answers `admin`", Verb::Decide(Asks::Admin)),
     ("extends", Verb::Extend),
     ("dismisses", Verb::Dismiss),
+    ("directs", Verb::Direct),
+    ("inspects", Verb::Inspect),
     ("works", Verb::Work),
     ("sees", Verb::See),
 ];
@@ -116,12 +118,61 @@ fn every_cell_holds_for_yes_and_for_no() {
     assert!(wrong.is_empty(), "these came out otherwise:\n{wrong}");
 }
 
-fn asked(roles: &[Role], owns: bool, for_whom: &str, asks: Asks, verb: &str, may: bool) -> String {
+/// DESIGN 4.1.5: each verb that directs a run, asked of the registry itself, of a run that stands still and of one that does not.
+#[test]
+fn every_cell_holds_for_every_order() {
+    let mut rows = String::new();
+    for (label, roles, owns) in WHO {
+        for verb in [
+            "pause", "resume", "steer", "cancel", "rewind", "status", "answer",
+        ] {
+            let right = match verb {
+                "rewind" | "status" => Verb::Inspect,
+                _ => Verb::Direct,
+            };
+            let may = cell(roles, owns, "themselves", right) == "yes";
+            let _ = writeln!(rows, "== {label}: {verb}");
+            rows += &directed(roles, owns, verb, may);
+        }
+    }
+    let wrong = play_text("the matrix", &rows, Registry::in_memory);
+    assert!(wrong.is_empty(), "these came out otherwise:\n{wrong}");
+}
+
+fn directed(roles: &[Role], owns: bool, verb: &str, may: bool) -> String {
+    let by = spelt(roles);
+    let owner = if owns { &by } else { "user:u1" };
+    let order = match verb {
+        "answer" => "steer r1 note=x on=e1".to_owned(),
+        "resume" => "resume r1 on=e1".to_owned(),
+        verb => format!("{verb} r1 note=x task=t1"),
+    };
+    let held = match order.contains("on=e1") {
+        true => "00:00 drift INTENT_DIVERGENCE CRITICAL run=r1 -> 4 pause_escalate, e1\n",
+        false => "",
+    };
+    let word = order.split(' ').next().unwrap();
+    let (answer, wrote) = match may {
+        true => (format!("{word} …"), "…"),
+        false => ("not_yours: not yours: …".to_owned(), "nothing"),
+    };
+    format!(
+        "00:00 run r1 user={owner}
+         {held}00:01 {order} by={by} -> {answer}
+         00:01 wrote -> {wrote}\n"
+    )
+}
+
+fn spelt(roles: &[Role]) -> String {
     let roles: Vec<&str> = roles.iter().map(|role| role.word()).collect();
-    let by = match roles.join("+") {
+    match roles.join("+") {
         none if none.is_empty() => "nobody:x".to_owned(),
         roles => format!("{roles}:x"),
-    };
+    }
+}
+
+fn asked(roles: &[Role], owns: bool, for_whom: &str, asks: Asks, verb: &str, may: bool) -> String {
+    let by = spelt(roles);
     let owner = if owns { &by } else { "user:u1" };
     let for_whom = match for_whom {
         "themselves" => String::new(),

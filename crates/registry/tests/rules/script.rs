@@ -16,8 +16,8 @@
 //!   escapes of JSON, a JSON object, or `x*300`: x, 300 times. `#` begins a comment.
 //! - What stands after `->` is the whole answer, or how it begins, if it ends with `…`. A line
 //!   without an arrow has to succeed: its answer is no refusal.
-//! - Runs are called what `run` calls them, approvals a1, a2, … in the order in which they are first
-//!   heard of; moments in answers are written as the times of the rows are.
+//! - Runs are called what `run` calls them, approvals a1, a2, … and escalations e1, e2, … in the order
+//!   in which they are first heard of; moments in answers are written as the times of the rows are.
 //! - The commands of a `batch` are judged in one turn.
 //! - A principal is `role:name`, `role+role:name`, or `role:name@tenant`; its name is all of that
 //!   before the `@`, and `nobody:x` has no role.
@@ -34,9 +34,12 @@
 //! withdraw APPROVAL reason=      giveup APPROVAL wait=      applied APPROVAL done|failed|skipped detail=
 //! approve|reject APPROVAL by= for= id= note= digest=APPROVAL answer.FIELD=      extend APPROVAL by= span=      dismiss APPROVAL by= note=
 //! asked TARGET run= …      resolved TARGET granted|rejected run= detail=      sent APPROVAL control=      acked APPROVAL ok|failed control=
+//! drift KIND SEVERITY run= task= detail= id=      drifted KIND SEVERITY [holds] run= …      levelled DRIFT LEVEL run=
+//! pause|resume|steer|cancel|rewind|status RUN by= on=ESCALATION note= control= task=
+//! handover CONTROL run=      ack CONTROL ok|failed|unsupported|none run= detail=      (`ladder`: its newest order to that run)
 //! tick                                    only time passes
 //! wrote                                   the events of the turn before
-//! show ID    inbox    record RUN          what stands; `nothing` where there is nothing
+//! show ID    orders RUN    drifts RUN    inbox    record RUN      what stands; `nothing` where there is nothing
 //! history by= after= limit=               newest first
 //! ```
 //!
@@ -77,6 +80,7 @@ const NAMES: &[&str] = &[
     "labels",
     "limit",
     "note",
+    "on",
     "origin",
     "project",
     "prompt",
@@ -102,6 +106,9 @@ pub(crate) trait World {
     /// Carries out the lines of one turn at `now`; one answer for each. A refusal is answered as
     /// `word: message`; ids and moments are answered as they are.
     fn run(&mut self, now: Timestamp, lines: &[Line]) -> Vec<String>;
+
+    /// Whether this is the id of an escalation.
+    fn is_escalation(&self, id: &str) -> bool;
 }
 
 /// One command, with the ids of what it names.
@@ -240,6 +247,7 @@ struct Step {
 struct Told {
     ids: Vec<(String, String)>,
     approvals: usize,
+    escalations: usize,
 }
 
 impl Told {
@@ -250,15 +258,15 @@ impl Told {
         assert_eq!(answers.len(), lines.len());
         let lines = step.lines.iter().zip(answers);
         lines
-            .map(|(line, answer)| (line, self.hear(line, &answer)))
+            .map(|(line, answer)| (line, self.hear(world, line, &answer)))
             .collect()
     }
 
-    fn hear(&mut self, line: &Line, answer: &str) -> String {
+    fn hear(&mut self, world: &impl World, line: &Line, answer: &str) -> String {
         if line.command == "run" && ulid_at(answer).is_some() {
             self.ids.push((answer.to_owned(), line.word(0).to_owned()));
         }
-        let answer = with_times(&self.with_names(answer));
+        let answer = with_times(&self.with_names(world, answer));
         match line.command.as_str() {
             "inbox" => sorted(&answer),
             _ => answer,
@@ -281,13 +289,13 @@ impl Told {
         line
     }
 
-    fn with_names(&mut self, answer: &str) -> String {
+    fn with_names(&mut self, world: &impl World, answer: &str) -> String {
         let mut named = String::new();
         let mut rest = answer;
         while let Some(c) = rest.chars().next() {
             let length = match ulid_at(rest) {
                 Some(id) => {
-                    named.push_str(&self.name(id));
+                    named.push_str(&self.name(world, id));
                     id.len()
                 }
                 None => {
@@ -300,12 +308,17 @@ impl Told {
         named
     }
 
-    fn name(&mut self, id: &str) -> String {
+    fn name(&mut self, world: &impl World, id: &str) -> String {
         if let Some((_, name)) = self.ids.iter().find(|(known, _)| known == id) {
             return name.clone();
         }
-        self.approvals += 1;
-        let name = format!("a{}", self.approvals);
+        let (letter, count) = if world.is_escalation(id) {
+            ('e', &mut self.escalations)
+        } else {
+            ('a', &mut self.approvals)
+        };
+        *count += 1;
+        let name = format!("{letter}{count}");
         self.ids.push((id.to_owned(), name.clone()));
         name
     }
@@ -335,7 +348,8 @@ fn is_refusal(answer: &str) -> bool {
     let Some((word, _)) = answer.split_once(": ") else {
         return false;
     };
-    word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && word != "withdrawn"
+    let is_word = word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    is_word && !["withdrawn", "steered", "resumed", "cancelled"].contains(&word)
 }
 
 // === Reading ===

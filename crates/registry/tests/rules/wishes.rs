@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use registry::{
-    Approval, ApprovalId, Command, Detail, Digest, Event, Pending, Refusal, Run, RunId, Settled,
-    Timestamp, Wish,
+    Approval, ApprovalId, Command, Control, Detail, Digest, Escalation, EscalationId, Event,
+    Pending, Refusal, Run, RunId, Settled, State, Timestamp, Untrusted, Wish,
     approval::{
         Applied, AppliedResult, Delivery, Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject,
         Verdict,
     },
-    command::{Decide, Ending, File, Observation, OpenRun},
+    command::{
+        Ack, AckResult, Decide, Direct, Ending, File, Observation, OpenRun, Raise, ReportDrift,
+    },
+    control::Verb,
+    drift::{Drift, Kind, Level, Severity},
+    escalation::{Cause, Closed, How},
     form::Form,
-    names::{ControlId, DecisionId, Key, WaitId},
-    run::{End, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, TaskState},
+    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    run::{
+        End, Evidence, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, TaskState,
+    },
     who::Name,
 };
 
@@ -78,6 +85,37 @@ pub(crate) fn command(
             success: line.word(1) == "ok",
             detail: line.text("detail"),
         }),
+        "drift" => report_drift(known, now, line)?,
+        "drifted" => Wish::Observe(Observation::Drifted {
+            run: line.get("run").unwrap_or_default().parse()?,
+            drift: drift(line)?,
+            holds: (line.word(2) == "holds").then(|| EscalationId::mint(now, known.mint())),
+        }),
+        "levelled" => Wish::Observe(Observation::Levelled {
+            run: line.get("run").unwrap_or_default().parse()?,
+            drift: DriftId::parse(line.word(0))?,
+            level: Level::from_word(line.word(1)).expect("a level"),
+        }),
+        "pause" => direct(known, now, line, Verb::Pause)?,
+        "resume" => direct(known, now, line, Verb::Resume)?,
+        "steer" => direct(known, now, line, Verb::Steer)?,
+        "cancel" => direct(known, now, line, Verb::Cancel)?,
+        "rewind" => {
+            let task = line.text("task");
+            direct(known, now, line, Verb::Rewind { task })?
+        }
+        "status" => direct(known, now, line, Verb::StatusQuery)?,
+        "handover" => Wish::HandOver {
+            run: line.get("run").unwrap_or_default().parse()?,
+            control: order(known, line)?,
+        },
+        "ack" => Wish::Ack(Box::new(Ack {
+            run: line.get("run").unwrap_or_default().parse()?,
+            control: order(known, line)?,
+            result: ack_result(line.word(1)),
+            detail: line.text("detail"),
+            raise: EscalationId::mint(now, known.mint()),
+        })),
         "withdraw" => Wish::Withdraw {
             id: line.word(0).parse()?,
             reason: line.text("reason"),
@@ -224,6 +262,74 @@ fn decide(known: &impl Known, line: &Line, verdict: Verdict) -> Result<Wish, Ref
     })))
 }
 
+fn report_drift(known: &mut impl Known, now: Timestamp, line: &Line) -> Result<Wish, Refusal> {
+    let number = line.number;
+    Ok(Wish::ReportDrift(Box::new(ReportDrift {
+        run: line.get("run").unwrap_or_default().parse()?,
+        drift: drift(line)?,
+        raise: Raise {
+            escalation: EscalationId::mint(now, known.mint()),
+            control: ControlId::parse(&format!("ladder{number}"))?,
+            drift: DriftId::parse(&format!("escalated{number}"))?,
+        },
+    })))
+}
+
+fn drift(line: &Line) -> Result<Drift, Refusal> {
+    let number = format!("drift{}", line.number);
+    Ok(Drift {
+        id: DriftId::parse(line.get("id").unwrap_or(&number))?,
+        kind: Kind::of(line.word(0)),
+        severity: Severity::of(line.word(1)),
+        detail: line.text("detail"),
+        task: line.text("task"),
+        level: None,
+        from: None,
+        at: Timestamp::default(),
+    })
+}
+
+fn direct(
+    known: &mut impl Known,
+    now: Timestamp,
+    line: &Line,
+    verb: Verb,
+) -> Result<Wish, Refusal> {
+    let number = format!("order{}", line.number);
+    Ok(Wish::Direct(Box::new(Direct {
+        control: ControlId::parse(line.get("control").unwrap_or(&number))?,
+        run: line.word(0).parse()?,
+        verb,
+        note: line.text("note"),
+        answers: line.get("on").map(str::parse).transpose()?,
+        raise: EscalationId::mint(now, known.mint()),
+        past: None,
+    })))
+}
+
+/// The order that a line names; `ladder` is the newest one that the ladder gave the run.
+fn order(known: &impl Known, line: &Line) -> Result<ControlId, Refusal> {
+    let word = line.word(0);
+    if word != "ladder" {
+        return ControlId::parse(word);
+    }
+    let run = line.get("run").unwrap_or_default().parse()?;
+    let run = known.run(run).ok_or(Refusal::NotFound("run"))?;
+    let mut orders = run.controls.iter().rev();
+    let newest = orders.find(|control| control.by == Name::system("ladder"));
+    newest.map_or(ControlId::parse(word), |order| Ok(order.id.clone()))
+}
+
+fn ack_result(word: &str) -> AckResult {
+    match word {
+        "ok" => AckResult::Success,
+        "failed" => AckResult::Failure,
+        "unsupported" => AckResult::Unsupported,
+        "none" => AckResult::NoAnswer,
+        other => panic!("there is no ack {other}"),
+    }
+}
+
 fn control(line: &Line) -> Result<ControlId, Refusal> {
     ControlId::parse(line.get("control").unwrap_or("c1"))
 }
@@ -304,6 +410,8 @@ pub(crate) fn word(event: &Event) -> String {
 pub(crate) fn shown_run(run: &Run) -> String {
     let state = match run.state {
         RunState::Parked(kind) => format!("parked ({})", kind.word()),
+        RunState::Paused(Evidence::Acked) => "paused (acked)".to_owned(),
+        RunState::Paused(Evidence::Inferred) => "paused (inferred)".to_owned(),
         state => state.word().to_owned(),
     };
     let presence = match run.presence {
@@ -318,7 +426,122 @@ pub(crate) fn shown_run(run: &Run) -> String {
             shown += &format!(" ({}: {})", blocker.line(), needed.line());
         }
     }
+    if let Some(id) = run.held_by {
+        shown += &format!("; held by {id}");
+    }
+    for control in &run.controls {
+        shown += &format!("; {}", shown_control(control));
+    }
     shown
+}
+
+pub(crate) fn shown_control(control: &Control) -> String {
+    let mut shown = control.verb.word().to_owned();
+    if let Verb::Rewind { task } = &control.verb {
+        shown += &format!(" {}", task.line());
+    }
+    shown += &format!(" by {} {}", control.by, control.stage().word());
+    let detail = control.steps.last().map(|step| &step.detail);
+    if let Some(detail) = detail.filter(|detail| !detail.is_empty()) {
+        shown += &format!(" ({})", detail.line());
+    }
+    shown
+}
+
+/// What the ladder, or a person, ordered in the words that go along.
+pub(crate) fn shown_orders(run: &Run) -> String {
+    list(run.controls.iter().map(|control| {
+        let mut shown = shown_control(control);
+        if !control.note.is_empty() {
+            shown += &format!(": {}", control.note.line());
+        }
+        if let Some(behind) = &control.drift {
+            let (id, level) = (&behind.id, behind.level.number());
+            shown += &format!("; behind it {id} {} {level}", behind.kind.text().line());
+        }
+        if let Some(deadline) = control.deadline {
+            shown += &format!("; until {deadline}");
+        }
+        shown
+    }))
+}
+
+pub(crate) fn shown_drifts(run: &Run) -> String {
+    list(run.drifts.iter().map(|drift| {
+        let (kind, severity) = (drift.kind.text().line(), drift.severity.word());
+        let mut shown = format!("{kind} {}", severity.line());
+        if let Some(level) = drift.level {
+            shown += &format!(" {}", level.number());
+        }
+        if !drift.task.is_empty() {
+            shown += &format!(" in {}", drift.task.line());
+        }
+        if !drift.detail.is_empty() {
+            shown += &format!(": {}", drift.detail.line());
+        }
+        shown
+    }))
+}
+
+pub(crate) fn shown_escalation(escalation: &Escalation) -> String {
+    let mut shown = escalation.title().line().to_string();
+    let detail = match &escalation.cause {
+        Cause::Drift(drift) => &drift.detail,
+        Cause::Paused { note, .. } => note,
+    };
+    if let Some(level) = escalation.drift().and_then(|drift| drift.level) {
+        shown += &format!(" {}", level.number());
+    }
+    if !escalation.task().is_empty() {
+        shown += &format!(" in {}", escalation.task().line());
+    }
+    if !detail.is_empty() {
+        shown += &format!(": {}", detail.line());
+    }
+    if let Some(abort_at) = escalation.abort_at {
+        shown += &format!("; aborted at {abort_at}");
+    }
+    if let Some(after) = &escalation.after {
+        let (verb, by, said) = (after.verb.word(), &after.by, after.detail.line());
+        shown += &format!("; {verb} by {by} came to nothing ({said})");
+    }
+    shown
+}
+
+pub(crate) fn shown_closed(closed: &Closed) -> String {
+    let mut shown = closed.how.word().to_owned();
+    match &closed.how {
+        How::Answered { by, note, .. } if note.is_empty() => shown += &format!(" by {by}"),
+        How::Answered { by, note, .. } => shown += &format!(" by {by}: {}", note.line()),
+        How::Superseded { by } => shown += &format!(" by {by}"),
+        How::RunEnded(_) => {}
+    }
+    if let Some(control) = &closed.control {
+        shown += &format!("; {}", shown_control(control));
+    }
+    shown
+}
+
+/// The level of a drift, and the escalation that it was raised as, if it was.
+pub(crate) fn shown_level(state: &State, level: Level, drift: &DriftId) -> String {
+    let shown = format!("{} {}", level.number(), level.word());
+    let open = state.all_escalations();
+    let closed = state.all_closed().map(|closed| &closed.escalation);
+    let mut all = open.chain(closed);
+    let raised = |escalation: &&Arc<Escalation>| {
+        escalation.after.is_none() && escalation.drift().is_some_and(|of| of.id == *drift)
+    };
+    match all.find(raised) {
+        Some(escalation) => format!("{shown}, {}", escalation.id),
+        None => shown,
+    }
+}
+
+/// How far an order is, which a person gave.
+pub(crate) fn shown_order(state: &State, run: RunId, id: &ControlId) -> String {
+    let run = state.run(run);
+    let control = run.and_then(|run| run.control(id));
+    control.map_or("unknown".into(), shown_control)
 }
 
 pub(crate) fn shown_pending(pending: &Pending) -> String {
@@ -363,10 +586,7 @@ fn decided(settled: &Settled) -> String {
         shown += &format!(" for {user}");
     }
     for (name, answer) in decision.answers.iter() {
-        shown += &format!(
-            "; {name}={}",
-            registry::Untrusted::new(answer.to_raw()).line()
-        );
+        shown += &format!("; {name}={}", Untrusted::new(answer.to_raw()).line());
     }
     if !decision.note.is_empty() {
         shown += &format!("; note {}", decision.note.line());

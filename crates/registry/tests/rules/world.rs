@@ -6,10 +6,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use registry::{
-    Approval, ApprovalId, Command, Detail, Event, Recorded, Refusal, Run, RunId, Seq, Settled,
-    State, Timestamp, Wish,
+    Approval, ApprovalId, Command, Control, Detail, Escalation, EscalationId, Event, ItemId,
+    Recorded, Refusal, Run, RunId, Seq, Settled, State, Timestamp, Wish,
     command::{Found, Need, Observation},
     decide::{self, Reply, attempted, overdue},
+    escalation::{Closed, Ended},
     event::Scope,
     form::Form,
     log::{Entry, Log, Memory, Sqlite, Writes},
@@ -19,7 +20,10 @@ use registry::{
 
 use crate::{
     script::{BEGINNING, Line, World},
-    wishes::{Known, command, list, shown_pending, shown_run, shown_settled, word},
+    wishes::{
+        Known, command, list, shown_closed, shown_drifts, shown_escalation, shown_level,
+        shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+    },
 };
 
 /// The registry on a log.
@@ -94,6 +98,7 @@ impl Registry {
         }
         self.wrote = events.iter().map(|r| r.event.clone()).collect();
         self.check(&before, &events);
+        self.committed.runs().for_each(|run| self.check_run(run));
         self.reopen();
         answers
     }
@@ -114,6 +119,14 @@ impl Registry {
         let live = |row: &Row| !matches!(row, Row::Run(run) if run.state.is_over());
         let rows = |state: &State| state.rows().into_iter().filter(live).collect::<Vec<_>>();
         assert_eq!(rows(&mirror), rows(&self.committed));
+        for state in [&mirror, &whole] {
+            assert_eq!(state.next_deadline(), self.committed.next_deadline());
+        }
+        let reader = self.log.reader().unwrap();
+        for closed in self.committed.all_closed() {
+            let read = reader.closed(closed.escalation.id).unwrap();
+            assert_eq!(read.as_ref(), Some(&**closed));
+        }
         let asked = self
             .committed
             .all_settled()
@@ -126,6 +139,26 @@ impl Registry {
             let latest = |state: &State| state.latest(approval.run, &approval.target);
             assert_eq!(latest(&mirror), latest(&self.committed));
             assert_eq!(latest(&whole), latest(&self.committed));
+        }
+    }
+
+    /// Whoever stands still has somebody asked, or an answer on its way to it; whoever is over has nothing left to do.
+    fn check_run(&self, run: &Run) {
+        let holds = |held: &&Arc<Escalation>| held.run == run.id;
+        let held: Vec<EscalationId> = self
+            .committed
+            .all_escalations()
+            .filter(holds)
+            .map(|held| held.id)
+            .collect();
+        assert_eq!(held, Vec::from_iter(run.held_by), "{run:?}");
+        let under_way = |control: &&Control| !control.is_over();
+        let mut under_way = run.controls.iter().filter(under_way);
+        if run.state.is_over() {
+            assert!(held.is_empty() && run.open.is_empty(), "{run:?}");
+            assert_eq!(under_way.next(), None);
+        } else if run.pause.is_some() && held.is_empty() && !self.committed.has_forgotten() {
+            assert!(under_way.any(|control| control.verb.answers()), "{run:?}");
         }
     }
 
@@ -188,6 +221,10 @@ impl Batch<'_> {
         match need {
             Need::Form(id) => self.form(id).map(Found::Form),
             Need::Past(id) => past(id).map(|past| Found::Past(Arc::new(past))),
+            Need::Closed(id) => {
+                let closed = self.reader.closed(id).unwrap();
+                closed.map(|closed| Found::Closed(Arc::new(closed)))
+            }
             Need::Key(tenant, key) => {
                 let id = self.reader.filed_under(&tenant, &key).unwrap()?;
                 past(id).map(|past| Found::Past(Arc::new(past)))
@@ -254,9 +291,23 @@ impl World for Registry {
             self.turn(now, vec![]);
             return vec!["done".into()];
         }
-        let commands = lines.iter().map(|line| command(self, now, line)).collect();
-        let answers = self.turn(now, commands);
-        answers.into_iter().map(|answer| self.say(answer)).collect()
+        let commands: Vec<_> = lines.iter().map(|line| command(self, now, line)).collect();
+        let wishes: Vec<_> = commands
+            .iter()
+            .map(|command| Some(command.as_ref().ok()?.wish.clone()))
+            .collect();
+        let answers = self.turn(now, commands).into_iter().zip(wishes);
+        answers
+            .map(|(answer, wish)| self.say(answer, wish.as_ref()))
+            .collect()
+    }
+
+    fn is_escalation(&self, id: &str) -> bool {
+        let id = id.parse().ok();
+        id.is_some_and(|id: EscalationId| {
+            let open = self.committed.escalation(id).is_some();
+            open || self.closed(id).is_some()
+        })
     }
 }
 
@@ -266,20 +317,37 @@ impl Registry {
         Some(match line.command.as_str() {
             "show" => self.show(line.word(0)),
             "wrote" => list(self.wrote.iter().map(|event| word(event))),
-            "inbox" => list(
-                self.committed
-                    .all_pending()
-                    .map(|p| p.approval.id.to_string()),
-            ),
+            "drifts" => self.of_run(line, shown_drifts),
+            "orders" => self.of_run(line, shown_orders),
+            "inbox" => self.inbox(),
             "history" => self.history(line),
             "record" => self.run_record(line),
             _ => return None,
         })
     }
 
+    fn of_run(&self, line: &Line, shown: fn(&Run) -> String) -> String {
+        let run = line.word(0).parse().ok();
+        let run = run.and_then(|id| self.committed.run(id));
+        run.map_or("nothing".into(), |run| shown(run))
+    }
+
+    fn inbox(&self) -> String {
+        let asked = self.committed.all_pending().map(|p| p.approval.id.into());
+        let held = self.committed.all_escalations().map(|e| e.id.into());
+        list(asked.chain(held).map(|id: ItemId| id.to_string()))
+    }
+
     fn show(&self, id: &str) -> String {
         if let Some(run) = id.parse().ok().and_then(|id| self.committed.run(id)) {
             return shown_run(run);
+        }
+        let held = id.parse().ok();
+        if let Some(escalation) = held.and_then(|id| self.committed.escalation(id)) {
+            return shown_escalation(escalation);
+        }
+        if let Some(closed) = held.and_then(|id| self.closed(id)) {
+            return shown_closed(&closed);
         }
         let Ok(id) = id.parse() else {
             return "nothing".into();
@@ -299,18 +367,27 @@ impl Registry {
         known.or_else(|| self.log.reader().unwrap().settled(id).unwrap())
     }
 
+    fn closed(&self, id: EscalationId) -> Option<Closed> {
+        let known = self.committed.closed(id).map(|closed| (**closed).clone());
+        known.or_else(|| self.log.reader().unwrap().closed(id).unwrap())
+    }
+
     fn history(&self, line: &Line) -> String {
         let by = line.by("viewer:v");
         let limit = line
             .get("limit")
             .map_or(usize::MAX, |limit| limit.parse().unwrap());
-        let after: Option<ApprovalId> = line.get("after").map(|id| id.parse().unwrap());
-        let before = after
-            .and_then(|id| self.past(id))
-            .map(|settled| settled.seq);
+        let asked = |id: &str| self.past(id.parse().ok()?).map(|settled| settled.seq);
+        let held = |id: &str| self.closed(id.parse().ok()?).map(|closed| closed.seq);
+        let before = line.get("after").and_then(|id| asked(id).or(held(id)));
         let page = self.log.reader().unwrap();
         let page = page.history(by.tenant(), before, limit).unwrap();
-        let row = |settled: &Settled| format!("{} {}", settled.approval.id, settled.outcome.word());
+        let row = |ended: &Ended| match ended {
+            Ended::Approval(settled) => {
+                format!("{} {}", settled.approval.id, settled.outcome.word())
+            }
+            Ended::Escalation(closed) => format!("{} {}", closed.escalation.id, closed.how.word()),
+        };
         list(page.iter().map(row))
     }
 
@@ -325,12 +402,19 @@ impl Registry {
         list(events.iter().map(|recorded| word(&recorded.event)))
     }
 
-    fn say(&self, answer: Result<Reply, Refusal>) -> String {
+    fn say(&self, answer: Result<Reply, Refusal>, wish: Option<&Wish>) -> String {
         match answer {
             Err(refusal) => format!("{}: {refusal}", refusal.word()),
             Ok(Reply::Done) => "done".into(),
             Ok(Reply::Run(id)) => id.to_string(),
             Ok(Reply::Approval(id)) => format!("{id} {}", self.standing(id)),
+            Ok(Reply::Control(run, id)) => shown_order(&self.committed, run, &id),
+            Ok(Reply::Level(level)) => match wish {
+                Some(Wish::ReportDrift(report)) => {
+                    shown_level(&self.committed, level, &report.drift.id)
+                }
+                other => panic!("{other:?} has no level"),
+            },
         }
     }
 

@@ -1,0 +1,540 @@
+//! The demo: what its agents ask, what they make of every answer, and the program that shows it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+use pilothouse::{
+    connect::Client,
+    demo::{Demo, Scene},
+    serve::{Listeners, Server, clock::Clock, identity::Identity, owner::Owner, stop::Stop},
+    wire::pilothouse::{Item, ListWish, RunRecord},
+};
+use registry::{
+    Asks, Digest, Event, Seq, Settled, Timestamp,
+    approval::{Outcome, Risk, Seen, Verdict, Why},
+    command::Decide,
+    form::Form,
+    log::Memory,
+    names::DecisionId,
+    run::{End, Presence, RunState, TaskState},
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    pty::{Pty, has_text, show},
+    server::{PROGRAM, Ran},
+};
+
+const YES: Verdict = Verdict::Approve;
+const NO: Verdict = Verdict::Reject;
+/// 2026-11-30T14:04:22Z.
+const NOW_MS: i64 = 1_796_047_462_000;
+/// The longest that an agent of the demo is away, and more than it takes a server to see it.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+// === What the agents ask, and do ===
+
+/// The agents of one scene, a server, and whoever answers them.
+struct Stage {
+    person: Client,
+    clock: Clock,
+    _agents: Demo,
+}
+
+impl Stage {
+    async fn set(seed: u64, scene: Scene) -> Self {
+        let clock = Clock::standing(Timestamp::from_ms(NOW_MS));
+        let log = Box::new(Memory::new("demo"));
+        let fatal = Box::new(|why: &str| panic!("{why}"));
+        let owner = Owner::start(log, clock.clone(), None, fatal).unwrap();
+        let (pipe, pipes) = mpsc::channel(4);
+        let listeners = Listeners {
+            pipe: Some(pipes),
+            ..Listeners::default()
+        };
+        let server = Server::new(owner, Identity::of_the_socket(), Stop::default());
+        tokio::spawn(server.run(listeners));
+        let client = || {
+            let pipe = pipe.clone();
+            Client::over(move || {
+                let (ours, theirs) = tokio::io::duplex(64 * 1024);
+                pipe.try_send(theirs).map_err(std::io::Error::other)?;
+                Ok(ours)
+            })
+        };
+        Self {
+            person: client(),
+            clock,
+            _agents: Demo::begin(&client(), seed, Some(scene), |_| {}).await,
+        }
+    }
+
+    async fn open(&self) -> Vec<Item> {
+        self.person.list(&ListWish::default()).await.unwrap()
+    }
+
+    /// The question about a task or a call, as soon as it stands.
+    async fn question(&self, target: &str) -> Item {
+        self.until(target, |item| item.pending.approval.target.raw() == target)
+            .await
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&Item) -> bool) -> Item {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let open = self.open().await;
+            if let Some(item) = open.iter().find(|item| is_so(item)) {
+                return item.clone();
+            }
+            assert!(Instant::now() < until, "no {what}: {open:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn decide(&self, item: &Item, verdict: Verdict, answers: &[(&str, &str)]) {
+        let id = item.pending.approval.id;
+        let decide = Decide {
+            id,
+            decision: DecisionId::parse(&format!("test-{id}")).unwrap(),
+            verdict,
+            digest: item.pending.approval.digest,
+            answers: answers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            note: "as agreed".into(),
+            seen: Seen::Quoted,
+            on_behalf_of: None,
+            form: Form::default(),
+            past: None,
+            decided_before: None,
+        };
+        self.person.decide(&decide).await.unwrap();
+    }
+
+    /// Answers a question that stands or will, and says what its agent made of that: `done: paid`.
+    async fn answer(&self, target: &str, verdict: Verdict, answers: &[(&str, &str)]) -> String {
+        let item = self.question(target).await;
+        self.decide(&item, verdict, answers).await;
+        self.made_of(&item).await
+    }
+
+    async fn made_of(&self, item: &Item) -> String {
+        let ended = |settled: &Settled| settled.approval.id == item.pending.approval.id;
+        let settled = self
+            .ended(|settled| ended(settled) && settled.applied.is_some())
+            .await;
+        let applied = settled.applied.unwrap();
+        format!("{}: {}", applied.result.word(), applied.detail.raw())
+    }
+
+    async fn ended(&self, is_so: impl Fn(&Settled) -> bool) -> Settled {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (history, _) = self.person.history(100, None).await.unwrap();
+            if let Some(settled) = history.iter().find(|settled| is_so(settled)) {
+                return settled.clone();
+            }
+            assert!(Instant::now() < until, "it has not ended: {history:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn record(&self, item: &Item) -> RunRecord {
+        let id = item.run.id.to_string().into();
+        self.person.get_run(&id, Seq::default()).await.unwrap()
+    }
+
+    async fn tasks(&self, item: &Item) -> BTreeMap<String, TaskState> {
+        let tasks = self.record(item).await.run.tasks.into_iter();
+        let tasks = tasks.map(|(id, task)| (id.raw().to_owned(), task.state));
+        tasks.collect()
+    }
+
+    /// How the run of a question ended.
+    async fn over(&self, item: &Item) -> End {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let run = self.record(item).await.run;
+            if let RunState::Ended(end) = run.state {
+                return end;
+            }
+            assert!(Instant::now() < until, "{run:?}");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn said(&self, item: &Item) -> String {
+        let record = self.record(item).await.record;
+        let said = record.iter().filter_map(|recorded| match &*recorded.event {
+            Event::Said { text, .. } => Some(text.raw().to_owned()),
+            _ => None,
+        });
+        said.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The questions of a scene, each answered: yes, no, yes …
+async fn questions(seed: u64, scene: Scene, first: Verdict) -> Vec<(String, Digest)> {
+    let stage = Stage::set(seed, scene).await;
+    let (mut asked, mut known) = (Vec::new(), BTreeSet::new());
+    let mut verdict = first;
+    while asked.len() < 6 {
+        let new = |item: &Item| !known.contains(&item.pending.approval.id);
+        let item = stage.until("next question", new).await;
+        let approval = &item.pending.approval;
+        known.insert(approval.id);
+        asked.push((approval.title.raw().to_owned(), approval.digest));
+        let form: &[_] = match approval.fields {
+            0 => &[],
+            _ => &[("visibility", "members")],
+        };
+        stage.decide(&item, verdict, form).await;
+        verdict = if verdict == YES { NO } else { YES };
+    }
+    asked
+}
+
+#[tokio::test]
+async fn every_scene_stands_at_its_question_before_it_is_shown() {
+    for scene in Scene::ALL {
+        let stage = Stage::set(7, scene).await;
+        let open = stage.open().await;
+        let expected = if scene == Scene::Reword { 2 } else { 1 };
+        assert_eq!(open.len(), expected, "{scene:?}: {open:?}");
+        assert!(!scene.about().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_same_seed_and_the_same_answers_give_the_same_questions() {
+    // Reword asks two things at once, and takes one back: its own test.
+    for scene in Scene::ALL {
+        if scene == Scene::Reword {
+            continue;
+        }
+        let once = questions(7, scene, YES).await;
+        assert_eq!(once, questions(7, scene, YES).await, "{scene:?}");
+        assert_ne!(once, questions(8, scene, YES).await, "{scene:?}");
+        let different: BTreeSet<_> = once.iter().map(|(_, digest)| digest.to_string()).collect();
+        assert_eq!(different.len(), once.len(), "it runs dry: {once:?}");
+    }
+    let answered_otherwise = questions(7, Scene::Task, NO).await;
+    assert_ne!(questions(7, Scene::Task, YES).await, answered_otherwise);
+}
+
+#[tokio::test]
+async fn a_task_goes_on_or_fails_as_it_was_decided() {
+    let stage = Stage::set(7, Scene::Task).await;
+    let few = stage.question("t2").await;
+    let TaskState::Blocked { blocker, .. } = &stage.tasks(&few).await["t2"] else {
+        panic!("not blocked");
+    };
+    assert_eq!(blocker.raw(), "awaiting_approval");
+    let made = stage.answer("t2", YES, &[]).await;
+    assert!(made.starts_with("done: "), "{made}");
+    let made = stage.answer("t3", YES, &[]).await;
+    assert_eq!(made, "done: everybody has it");
+    assert_eq!(stage.over(&few).await, End::Completed);
+    let tasks = stage.tasks(&few).await;
+    assert_eq!(tasks["t2"], TaskState::Completed);
+    assert_eq!(tasks["t3"], TaskState::Completed);
+
+    let stage = Stage::set(7, Scene::Task).await;
+    let few = stage.question("t2").await;
+    let made = stage.answer("t2", NO, &[]).await;
+    assert_eq!(made, "skipped: nothing was rolled out");
+    assert_eq!(stage.over(&few).await, End::Failed);
+    let tasks = stage.tasks(&few).await;
+    assert_eq!(tasks["t2"], TaskState::Failed);
+    assert_eq!(tasks["t3"], TaskState::NotNeeded);
+    let next = stage.question("t2").await;
+    assert_ne!(next.run.id, few.run.id, "then it begins anew");
+}
+
+#[tokio::test]
+async fn a_tool_comes_with_hidden_characters_and_one_of_high_risk_follows() {
+    for (seed, verdict, made) in [(7, YES, "done: paid "), (8, NO, "skipped: asked ")] {
+        let stage = Stage::set(seed, Scene::Tool).await;
+        let pay = stage.question("call-1").await;
+        assert_eq!(pay.pending.approval.risk, Risk::Normal);
+        let got = stage.person.get(pay.pending.approval.id).await.unwrap();
+        let args = got.detail.args.unwrap();
+        assert!(args.line().altered() > 0, "{args:?}");
+        serde_json::from_str::<serde_json::Value>(args.raw()).unwrap();
+        let said = stage.answer("call-1", verdict, &[]).await;
+        assert!(said.starts_with(made), "{said}");
+        let delete = stage.question("call-2").await;
+        assert_eq!(delete.pending.approval.risk, Risk::High);
+        assert_eq!(delete.run.id, pay.run.id);
+    }
+}
+
+#[tokio::test]
+async fn a_form_has_every_type_and_its_answers_are_acted_on() {
+    let stage = Stage::set(7, Scene::Form).await;
+    let item = stage.question("t2").await;
+    let form = stage.person.get(item.pending.approval.id).await.unwrap();
+    let form = form.detail.form;
+    let types: BTreeSet<_> = form
+        .fields()
+        .iter()
+        .map(|field| field.kind.word())
+        .collect();
+    let every = [
+        "string", "text", "number", "integer", "boolean", "enum", "date",
+    ];
+    assert_eq!(types, every.into());
+    assert_eq!(form.cannot_be_declined_in_one_step().len(), 1);
+    let answers = [
+        ("visibility", "wardens"),
+        ("birds", "99"),
+        ("seen_on", "2026-02-28"),
+    ];
+    let made = stage.answer("t2", YES, &answers).await;
+    for part in [
+        "done: published",
+        "99 birds",
+        "of 2026-02-28",
+        "for wardens",
+    ] {
+        assert!(made.contains(part), "{part}: {made}");
+    }
+    let made = stage.answer("t3", YES, &[]).await;
+    assert_eq!(made, "done: 412 letters sent", "it asked once more");
+
+    let quiet = [("visibility", "public"), ("tell_readers", "false")];
+    let stage = Stage::set(7, Scene::Form).await;
+    let item = stage.question("t2").await;
+    stage.answer("t2", YES, &quiet).await;
+    stage.over(&item).await;
+    let tasks = stage.tasks(&item).await;
+    assert_eq!(tasks["t3"], TaskState::Pending, "nobody is told");
+
+    let stage = Stage::set(7, Scene::Form).await;
+    let made = stage.answer("t2", NO, &quiet).await;
+    assert_eq!(made, "skipped: a draft, filed under public");
+}
+
+#[tokio::test]
+async fn the_user_of_a_run_is_asked_and_then_an_admin() {
+    let stage = Stage::set(7, Scene::Asks).await;
+    let send = stage.question("call-1").await;
+    assert_eq!(send.pending.approval.asks, Asks::EndUser);
+    assert!(send.pending.approval.owner.is_some());
+    let made = stage.answer("call-1", YES, &[]).await;
+    assert!(made.starts_with("done: sent to"), "{made}");
+    let export = stage.question("call-2").await;
+    assert_eq!(export.pending.approval.asks, Asks::Admin);
+    let made = stage.answer("call-2", NO, &[]).await;
+    assert!(made.starts_with("skipped: wrote to the auditor"), "{made}");
+}
+
+#[tokio::test]
+async fn an_agent_whose_patience_ends_goes_on_and_takes_the_late_answer() {
+    let stage = Stage::set(7, Scene::Timeout).await;
+    let rest = stage.question("t3").await;
+    let odd = stage.question("t2").await;
+    assert_eq!(odd.pending.timed_out.len(), 1);
+    let said = stage.said(&odd).await;
+    assert!(said.contains("I go on without them"), "{said}");
+    let made = stage.answer("t2", YES, &[]).await;
+    assert!(made.starts_with("done: late, but it counts"), "{made}");
+    let made = stage.answer("t3", YES, &[]).await;
+    assert!(made.starts_with("done: "), "{made}");
+    assert_eq!(stage.over(&rest).await, End::Completed);
+}
+
+#[tokio::test]
+async fn an_answer_in_time_is_acted_on_before_the_rest() {
+    let stage = Stage::set(7, Scene::Timeout).await;
+    let made = stage.answer("t2", NO, &[]).await;
+    assert!(made.starts_with("skipped: in time"), "{made}");
+    let rest = stage.question("t3").await;
+    assert_eq!(stage.tasks(&rest).await["t2"], TaskState::NotNeeded);
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_is_said_and_another_offer_comes() {
+    let stage = Stage::set(7, Scene::Deadline).await;
+    let first = stage.question("offer-1").await;
+    let over = first.pending.deadline.unwrap().plus(Duration::from_secs(1));
+    stage.clock.set(over);
+    let after = Duration::from_secs(600);
+    let id = first.pending.approval.id;
+    let late = stage.person.extend(id, after).await.unwrap_err();
+    assert!(late.to_string().contains("expired"), "{late}");
+    let second = stage.question("offer-2").await;
+    assert!(stage.said(&second).await.contains("Nobody decided"));
+    let made = stage.answer("offer-2", YES, &[]).await;
+    assert!(made.starts_with("done: booked"), "{made}");
+    assert_eq!(stage.over(&first).await, End::Completed);
+}
+
+#[tokio::test]
+async fn an_agent_that_was_away_gets_the_answer_that_it_missed() {
+    let stage = Stage::set(7, Scene::Away).await;
+    let gone = |item: &Item| matches!(item.run.presence, Presence::Away { .. });
+    let item = stage.until("agent away", gone).await;
+    stage.decide(&item, YES, &[]).await;
+    let made = stage.made_of(&item).await;
+    assert!(made.starts_with("done: I am here"), "{made}");
+}
+
+#[tokio::test]
+async fn what_is_answered_takes_another_question_back_or_changes_its_words() {
+    let of = |item: &Item| item.pending.approval.id;
+    let stage = Stage::set(7, Scene::Reword).await;
+    let letter = stage.question("t3").await;
+    stage.answer("t2", YES, &[]).await;
+    let ended = |settled: &Settled| settled.approval.id == of(&letter);
+    let ended = stage.ended(ended).await;
+    let Outcome::Withdrawn(Why::Agent { reason }) = ended.outcome else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(reason.raw(), "the scans have it all");
+
+    let stage = Stage::set(7, Scene::Reword).await;
+    let letter = stage.question("t3").await;
+    stage.answer("t2", NO, &[]).await;
+    let anew = |item: &Item| item.pending.approval.target.raw() == "t3" && of(item) != of(&letter);
+    let anew = stage.until("reworded question", anew).await;
+    let ended = |settled: &Settled| settled.approval.id == of(&letter);
+    let ended = stage.ended(ended).await;
+    assert_eq!(
+        ended.outcome,
+        Outcome::Withdrawn(Why::Superseded { by: of(&anew) })
+    );
+    stage.decide(&anew, YES, &[]).await;
+    assert_eq!(stage.made_of(&anew).await, "done: the letter is out");
+}
+
+// === The program ===
+
+/// `pilothouse demo` with its temporary files in a directory that can be looked at.
+fn open(temp: &Path, args: &[&str]) -> Pty {
+    let env = [("TMPDIR", temp.to_str().unwrap())];
+    let args = [&["demo"], args].concat();
+    Pty::spawn(PROGRAM, &args, &env, 34, 120)
+}
+
+fn left_in(temp: &Path) -> usize {
+    fs::read_dir(temp).unwrap().count()
+}
+
+#[test]
+fn the_demo_says_that_it_is_one_and_shows_what_came_of_an_answer() {
+    let temp = tempfile::TempDir::new().unwrap();
+    let mut demo = open(temp.path(), &["--scene", "task"]);
+    demo.wait_text("pilothouse  DEMO  ● live");
+    demo.wait_text("DEMO: simulated agents, nothing real happens");
+    demo.wait_text("1 waiting");
+    demo.wait_text("THE AGENT SAYS");
+    demo.decide("a", "✓ granted by");
+    demo.wait_text("applied: done");
+    demo.wait_text("to all?");
+
+    let row = demo.screen().rows(0, 120).nth(1).unwrap();
+    let (_, address) = row.split_once("--server ").unwrap();
+    let list = std::process::Command::new(PROGRAM)
+        .args(["list", "--server", address.trim()])
+        .output();
+    let list = Ran::of(list.unwrap());
+    assert!(list.out.contains("release-bot"), "{list:?}");
+
+    assert_eq!(left_in(temp.path()), 1);
+    demo.keys("q");
+    assert_eq!(demo.exit_status().exit_code(), 0);
+    demo.assert_restored();
+    assert_eq!(left_in(temp.path()), 0);
+}
+
+#[test]
+fn the_first_screen_has_something_of_everything() {
+    let temp = tempfile::TempDir::new().unwrap();
+    let mut demo = open(temp.path(), &[]);
+    demo.wait_text("6 waiting · 1 expiring");
+    for agent in [
+        "travel-desk",
+        "logbook",
+        "release-bot",
+        "laptop-ci",
+        "etl-night",
+    ] {
+        assert!(has_text(&demo.screen(), agent), "{}", show(&demo.screen()));
+    }
+    demo.signal(Signal::SIGTERM);
+    demo.exit_status();
+    assert_eq!(left_in(temp.path()), 0);
+}
+
+#[test]
+fn where_the_clock_stands_the_first_screen_is_always_the_same() {
+    let temp = tempfile::TempDir::new().unwrap();
+    let at = ["--seed", "3", "--at", "2026-11-30T14:04:22Z"];
+    let draw = || {
+        let mut demo = open(temp.path(), &at);
+        demo.wait_text("● live");
+        demo.wait_text("all seen ✓");
+        demo.wait_for(|screen| !has_text(screen, "━"), "a card at rest");
+        show(&demo.screen())
+    };
+    let first = draw();
+    assert!(
+        first.contains("the clock stands at 2026-11-30T14:04:22Z"),
+        "{first}"
+    );
+    assert!(first.contains(" 12m "), "{first}");
+    assert_eq!(first, draw());
+}
+
+#[test]
+fn the_demo_needs_no_home_and_no_place_to_write() {
+    let temp = tempfile::TempDir::new().unwrap();
+    let env = [("TMPDIR", temp.path().to_str().unwrap())];
+    let args = [
+        "-u",
+        "HOME",
+        "-C",
+        "/proc",
+        PROGRAM,
+        "demo",
+        "--scene",
+        "2",
+        "--data",
+        "/proc/none",
+    ];
+    let mut demo = Pty::spawn("/usr/bin/env", &args, &env, 34, 120);
+    demo.wait_text("billing-agent");
+    demo.wait_text("hidden char");
+    demo.keys("q");
+    assert_eq!(demo.exit_status().exit_code(), 0);
+}
+
+#[test]
+fn a_scene_that_is_none_is_answered_with_those_there_are() {
+    for word in ["nonsense", "help", "0", ""] {
+        let asked = std::process::Command::new(PROGRAM)
+            .args(["demo", "--scene", word])
+            .stdin(Stdio::null())
+            .output();
+        let ran = Ran::of(asked.unwrap());
+        assert_eq!(ran.code, 64, "{ran:?}");
+        for scene in Scene::ALL {
+            assert!(ran.err.contains(scene.name()), "{ran:?}");
+        }
+    }
+    let asked = std::process::Command::new(PROGRAM)
+        .args(["demo", "--at", "noon"])
+        .output();
+    assert_eq!(Ran::of(asked.unwrap()).code, 64);
+}
