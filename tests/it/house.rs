@@ -138,6 +138,16 @@ impl House {
         got.unwrap().into_inner()
     }
 
+    /// A run, as an admin sees it.
+    pub(crate) async fn get_run(&self, run: &str) -> pb::Run {
+        let asked = pb::GetRunRequest {
+            run: run.into(),
+            after_seq: 0,
+        };
+        let got = self.person("admin:root").get_run(asked).await;
+        got.unwrap().into_inner().run.unwrap()
+    }
+
     /// What waits.
     pub(crate) async fn pending(&self, id: &str) -> pb::Pending {
         match self.get(id).await.item.unwrap() {

@@ -30,22 +30,22 @@ const OWNER: &str = "user:ada";
 /// DESIGN §4.1.5, cell by cell; each group is: as themselves, on behalf of the owner, on behalf of
 /// somebody else. `y` may, `.` is not theirs, `-` does not exist for them, `?` is nobody we know.
 const MATRIX: &str = "
-                   end_user  operator  admin     extend  dismiss
-    agent:a1       ...       ...       ...       .       .
-    agent:a2       ...       ...       ...       .       .
-    viewer:v       ...       ...       ...       .       .
-    user:ada       y..       ...       ...       .       .
-    user:bob       ...       ...       ...       .       .
-    backend:web    .y.       ...       ...       .       .
-    operator:ops   ...       y..       ...       y       y
-    admin:root     yy.       y..       y..       y       y
-    admin:all      yy.       y..       y..       y       y
-    admin:elsewhere ---      ---       ---       -       -
-    agent:elsewhere ---      ---       ---       -       -
-    nobody         ???       ???       ???       ?       ?
-    unknown        ???       ???       ???       ?       ?
-    twice          ???       ???       ???       ?       ?
-    basic          ???       ???       ???       ?       ?
+                   end_user  operator  admin     extend  dismiss  directs  inspects
+    agent:a1       ...       ...       ...       .       .        .        .
+    agent:a2       ...       ...       ...       .       .        .        .
+    viewer:v       ...       ...       ...       .       .        .        .
+    user:ada       y..       ...       ...       .       .        y        .
+    user:bob       ...       ...       ...       .       .        .        .
+    backend:web    .y.       ...       ...       .       .        .        .
+    operator:ops   ...       y..       ...       y       y        y        y
+    admin:root     yy.       y..       y..       y       y        y        y
+    admin:all      yy.       y..       y..       y       y        y        y
+    admin:elsewhere ---      ---       ---       -       -        -        -
+    agent:elsewhere ---      ---       ---       -       -        -        -
+    nobody         ???       ???       ???       ?       ?        ?        ?
+    unknown        ???       ???       ???       ?       ?        ?        ?
+    twice          ???       ???       ???       ?       ?        ?        ?
+    basic          ???       ???       ???       ?       ?        ?        ?
 ";
 
 const ASKS: [Asks; 3] = [Asks::EndUser, Asks::Operator, Asks::Admin];
@@ -105,17 +105,34 @@ struct Cards {
     run: String,
     filed: usize,
     kept: Vec<pb::FileResponse>,
+    /// A run that stands still, and its escalation.
+    held: (String, String),
+}
+
+/// Has a run stand still; gives the escalation.
+async fn paused(house: &House, run: &str) -> String {
+    let pause = pb::ControlRequest {
+        run_id: run.into(),
+        kind: pb::ControlKind::Pause.into(),
+        control_id: "pause".into(),
+        ..Default::default()
+    };
+    let given = house.person("admin:root").control(pause).await.unwrap();
+    given.into_inner().control.unwrap().escalation_id
 }
 
 impl Cards {
     async fn of(house: &House) -> Self {
         let mut agent = house.agent("agent:a1");
         let run = open(&mut agent, "r1", OWNER).await;
+        let held = open(&mut agent, "held", OWNER).await;
+        let held = (held.clone(), paused(house, &held).await);
         let mut cards = Self {
             agent,
             run,
             filed: 0,
             kept: vec![],
+            held,
         };
         for asks in ASKS {
             let kept = cards.another(asks).await;
@@ -142,6 +159,43 @@ impl Cards {
         file(&mut self.agent, question(&run, "t", Asks::Operator)).await
     }
 
+    /// To a run of its own if it may succeed, and else to one that stays as it is.
+    async fn order_fit_for(
+        &mut self,
+        house: &House,
+        cell: char,
+        kind: pb::ControlKind,
+    ) -> pb::ControlRequest {
+        self.filed += 1;
+        let (run, held) = match cell {
+            'y' => {
+                let name = format!("held{}", self.filed);
+                let run = open(&mut self.agent, &name, OWNER).await;
+                let held = match kind {
+                    pb::ControlKind::Pause => String::new(),
+                    _ => paused(house, &run).await,
+                };
+                (run, held)
+            }
+            _ => self.held.clone(),
+        };
+        let answers = matches!(
+            kind,
+            pb::ControlKind::Resume | pb::ControlKind::Steer | pb::ControlKind::Cancel
+        );
+        pb::ControlRequest {
+            run_id: run,
+            kind: kind.into(),
+            note: "left".into(),
+            control_id: format!("c{}", self.filed),
+            escalation_id: if answers { held } else { String::new() },
+            task_id: match kind {
+                pb::ControlKind::Rewind => "t1".into(),
+                _ => String::new(),
+            },
+        }
+    }
+
     async fn fit_for(&mut self, cell: char, asks: usize) -> pb::FileResponse {
         match cell {
             'y' => self.another(ASKS[asks]).await,
@@ -164,6 +218,7 @@ async fn each_cell_of_the_matrix_is_as_it_is_written() {
     for kept in &cards.kept {
         before.push(still(house.pending(&kept.approval_id).await));
     }
+    let held = house.get_run(&cards.held.0).await;
     let mut calls = 0;
     for row in MATRIX.lines().skip(2).filter(|row| !row.trim().is_empty()) {
         let mut cells = row.split_whitespace();
@@ -203,8 +258,25 @@ async fn each_cell_of_the_matrix_is_as_it_is_written() {
         };
         let answer = person.dismiss(dismissal(&card.approval_id)).await;
         assert_eq!(word(&answer), expected(cell), "{who} dismisses: {answer:?}");
+        let cell = cells.next().unwrap().chars().next().unwrap();
+        agrees(who, Verb::Direct, "", cell);
+        use pb::ControlKind::{Cancel, Pause, Resume, Rewind, StatusQuery, Steer};
+        for kind in [Pause, Resume, Steer, Cancel] {
+            let order = cards.order_fit_for(&house, cell, kind).await;
+            let answer = person.control(order).await;
+            assert_eq!(word(&answer), expected(cell), "{who} {kind:?}: {answer:?}");
+        }
+        let cell = cells.next().unwrap().chars().next().unwrap();
+        agrees(who, Verb::Inspect, "", cell);
+        for kind in [Rewind, StatusQuery] {
+            let order = cards.order_fit_for(&house, cell, kind).await;
+            let answer = person.control(order).await;
+            assert_eq!(word(&answer), expected(cell), "{who} {kind:?}: {answer:?}");
+        }
     }
     assert!(calls > 200);
+    let after = house.get_run(&cards.held.0).await;
+    assert_eq!(after, held, "a refusal changes nothing");
     for (kept, before) in cards.kept.iter().zip(before) {
         let pending = house.pending(&kept.approval_id).await;
         for attempt in &pending.attempts {
@@ -251,14 +323,15 @@ async fn looking_takes_a_right_too() {
     let gone = file(&mut agent, question(&run, "t2", Asks::EndUser)).await;
     let wish = decision(&gone, Verdict::Reject, "d1");
     house.person(OWNER).decide(wish).await.unwrap();
+    let held = paused(&house, &run).await;
     let before = house.head().await;
     let rows = [
         // who, what one of it answers, how many are listed
-        ("viewer:v", "ok", Ok(1)),
-        ("backend:web", "ok", Ok(1)),
-        ("operator:ops", "ok", Ok(1)),
-        ("admin:root", "ok", Ok(1)),
-        (OWNER, "ok", Ok(1)),
+        ("viewer:v", "ok", Ok(2)),
+        ("backend:web", "ok", Ok(2)),
+        ("operator:ops", "ok", Ok(2)),
+        ("admin:root", "ok", Ok(2)),
+        (OWNER, "ok", Ok(2)),
         ("user:bob", "not_yours", Ok(0)),
         ("admin:elsewhere", "not_found", Ok(0)),
         ("agent:a1", "not_yours", Err("not_yours")),
@@ -271,6 +344,7 @@ async fn looking_takes_a_right_too() {
         let (id, gone) = (&card.approval_id, &gone.approval_id);
         assert_eq!(word(&person.get(get(id)).await), one, "{who}");
         assert_eq!(word(&person.get(get(gone)).await), one, "{who}");
+        assert_eq!(word(&person.get(get(&held)).await), one, "{who}");
         for named in [run.as_str(), "r1"] {
             let asked = pb::GetRunRequest {
                 run: named.into(),
@@ -283,7 +357,8 @@ async fn looking_takes_a_right_too() {
         assert_eq!(listed.map_err(told), many.map_err(String::from), "{who}");
         let history = person.history(pb::HistoryRequest::default()).await;
         let history = history.map(|page| page.into_inner().items.len());
-        assert_eq!(history.map_err(told), many.map_err(String::from), "{who}");
+        let ended = many.map(|open| open.min(1));
+        assert_eq!(history.map_err(told), ended.map_err(String::from), "{who}");
         let watched = person.watch(pb::WatchRequest::default()).await;
         let watched = watched.map(|_| ()).map_err(told);
         assert_eq!(watched, many.map(|_| ()).map_err(String::from), "{who}");
@@ -334,6 +409,7 @@ async fn an_agent_works_on_its_own_only() {
     let gone = file(&mut owner, question(&run, "t2", Asks::Operator)).await;
     let wish = decision(&gone, Verdict::Approve, "d1");
     house.person("operator:ops").decide(wish).await.unwrap();
+    paused(&house, &run).await;
     let before = house.head().await;
     let rows = [
         ("agent:a2", "not_yours", "ok"),
@@ -386,6 +462,20 @@ async fn an_agent_works_on_its_own_only() {
             wait_id: "w1".into(),
             ..waiting(&id)
         };
+        let drift = pb::ReportDriftRequest {
+            run_id: run_id.clone(),
+            kind: "OFF_TOPIC".into(),
+            ..Default::default()
+        };
+        let listen = pb::ControlsRequest {
+            run_id: run_id.clone(),
+        };
+        let ack = pb::AckControlRequest {
+            run_id: run_id.clone(),
+            control_id: "pause".into(),
+            result: pb::AckResult::Success.into(),
+            detail: String::new(),
+        };
         let refile = question(&run_id, "t1", Asks::Operator);
         let other = question(&run_id, "t3", Asks::Operator);
         let heartbeat = pb::HeartbeatRequest {
@@ -403,8 +493,11 @@ async fn an_agent_works_on_its_own_only() {
             word(&agent.file(refile).await),
             word(&agent.file(other).await),
             word(&agent.end_run(end).await),
+            word(&agent.report_drift(drift).await),
+            word(&agent.controls(listen).await),
+            word(&agent.ack_control(ack).await),
         ];
-        assert_eq!(words, [theirs; 11], "{who}");
+        assert_eq!(words, [theirs; 14], "{who}");
         assert_eq!(word(&agent.heartbeat(heartbeat).await), beat, "{who}");
         if beat != "ok" {
             let opened = agent.open_run(run_of(&format!("of {who}"), OWNER)).await;
@@ -805,28 +898,31 @@ async fn what_is_not_there_yet_is_not_shown_to_everybody() {
                     .report_started(pb::ReportStartedRequest::default())
                     .await,
             ),
+        ];
+        assert_eq!(words, [expected; 3], "{who}");
+    }
+}
+
+/// Whoever is nobody is told so first, whatever they send.
+#[tokio::test]
+async fn drifts_and_orders_take_a_credential_first() {
+    let house = House::open();
+    let told = [
+        ("agent:a1", "invalid"),
+        ("nobody", "unauthenticated"),
+        ("unknown", "unauthenticated"),
+        ("twice", "unauthenticated"),
+    ];
+    for (who, expected) in told {
+        let mut agent = house.agent(headers(who));
+        let mut person = house.person(headers(who));
+        let words = [
             word(&agent.report_drift(pb::ReportDriftRequest::default()).await),
             word(&agent.controls(pb::ControlsRequest::default()).await),
             word(&agent.ack_control(pb::AckControlRequest::default()).await),
+            word(&person.control(pb::ControlRequest::default()).await),
         ];
-        assert_eq!(words, [expected; 6], "{who}");
-    }
-    let of_people = [
-        ("operator:ops", "Unimplemented"),
-        ("admin:root", "Unimplemented"),
-        ("agent:a1", "not_yours"),
-        ("viewer:v", "not_yours"),
-        ("user:ada", "not_yours"),
-        ("backend:web", "not_yours"),
-        ("nobody", "unauthenticated"),
-        ("unknown", "unauthenticated"),
-    ];
-    for (who, expected) in of_people {
-        let answer = house
-            .person(headers(who))
-            .control(pb::ControlRequest::default())
-            .await;
-        assert_eq!(word(&answer), expected, "{who}");
+        assert_eq!(words, [expected; 4], "{who}");
     }
 }
 

@@ -18,17 +18,26 @@ use pilothouse::{
         Listeners, Server, clock::Clock, identity::Identity, listen_on_loopback, owner::Owner,
         stop::Stop,
     },
-    wire::pilothouse::{Asked, ListWish, Open, Opening},
+    wire::pilothouse::{Asked, DriftReport, ListWish, Open, Opening, Order},
 };
 use registry::{
     Approval, ApprovalId, Command, Principal, Refusal, Run, RunId, Seq, Timestamp, Untrusted, Wish,
-    decide::Reply, digest::Sha256, escalation::Ended, log::Memory, names::WaitId, run::Source,
+    command::AckResult,
+    decide::Reply,
+    digest::Sha256,
+    escalation::Ended,
+    log::Memory,
+    names::{DriftId, WaitId},
+    run::Source,
 };
 use tokio::runtime::{Handle, Runtime};
 
 use crate::{
     script::{BEGINNING, Line, World, play, principal},
-    wishes::{Known, command, list, shown_pending, shown_run, shown_settled, word},
+    wishes::{
+        Known, command, list, shown_closed, shown_drifts, shown_escalation, shown_level,
+        shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+    },
 };
 
 #[test]
@@ -217,18 +226,28 @@ impl World for OverGrpc<'_> {
             .iter()
             .map(|line| {
                 let command = command(self, now, line).map_err(|refusal| said(&refusal))?;
-                self.send(command)
+                let drift = drift_of(&command);
+                Ok((self.send(command)?, drift))
             })
             .collect();
         // As one turn is: what became of a question is told when all of it is over.
         let tell = |answer| match answer {
             Err(refused) => refused,
-            Ok(Reply::Done) => "done".to_owned(),
-            Ok(Reply::Run(id)) => id.to_string(),
-            Ok(Reply::Approval(id)) => format!("{id} {}", self.standing(id)),
-            Ok(other) => format!("{other:?}"),
+            Ok((reply, drift)) => self.told(reply, drift),
         };
         answers.into_iter().map(tell).collect()
+    }
+
+    fn is_escalation(&self, id: &str) -> bool {
+        let asked = id.parse().ok().and_then(|id| self.asked(id));
+        matches!(asked, Some(Asked::Escalation(_) | Asked::Closed(_)))
+    }
+}
+
+fn drift_of(command: &Command) -> Option<DriftId> {
+    match &command.wish {
+        Wish::ReportDrift(report) => Some(report.drift.id.clone()),
+        _ => None,
     }
 }
 
@@ -313,12 +332,37 @@ impl OverGrpc<'_> {
                 Wish::ReportApplied {
                     id, result, detail, ..
                 } => done(client.report_applied(id, result, &detail).await),
+                Wish::ReportDrift(report) => {
+                    let drift = DriftReport {
+                        id: report.drift.id,
+                        kind: report.drift.kind.text().clone(),
+                        severity: report.drift.severity.word(),
+                        detail: report.drift.detail,
+                        task: report.drift.task,
+                    };
+                    let level = client.report_drift(report.run, &drift).await;
+                    level.map(Reply::Level)
+                }
+                Wish::Direct(direct) => {
+                    let order = Order {
+                        id: direct.control,
+                        run: direct.run,
+                        verb: direct.verb,
+                        note: direct.note,
+                        answers: direct.answers,
+                    };
+                    let given = client.control(&order).await.map_err(told)?;
+                    assert_eq!((&given.id, given.run), (&order.id, order.run));
+                    Ok(Reply::Control(order.run, order.id))
+                }
+                Wish::Ack(ack) if ack.result != AckResult::NoAnswer => {
+                    let acked = client.ack_control(ack.run, &ack.control, ack.result, &ack.detail);
+                    done(acked.await)
+                }
                 Wish::OpenRun(_)
                 | Wish::Attend { .. }
                 | Wish::GiveUp { .. }
                 | Wish::Observe(_)
-                | Wish::ReportDrift(_)
-                | Wish::Direct(_)
                 | Wish::HandOver { .. }
                 | Wish::Ack(_) => {
                     return self
@@ -331,6 +375,17 @@ impl OverGrpc<'_> {
             .map_err(told)
         };
         self.runtime.block_on(call)
+    }
+
+    fn told(&self, reply: Reply, drift: Option<DriftId>) -> String {
+        match (reply, drift) {
+            (Reply::Done, _) => "done".to_owned(),
+            (Reply::Run(id), _) => id.to_string(),
+            (Reply::Approval(id), _) => format!("{id} {}", self.standing(id)),
+            (Reply::Control(run, id), _) => shown_order(&self.owner.state(), run, &id),
+            (Reply::Level(level), Some(drift)) => shown_level(&self.owner.state(), level, &drift),
+            (Reply::Level(level), None) => panic!("{level:?} of no drift"),
+        }
     }
 
     fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, String> {
@@ -356,6 +411,8 @@ impl OverGrpc<'_> {
         Some(match line.command.as_str() {
             "show" => self.show(line.word(0)),
             "wrote" => self.wrote(),
+            "drifts" => self.of_run(line, shown_drifts),
+            "orders" => self.of_run(line, shown_orders),
             "inbox" => self.inbox(),
             "history" => self.history(line),
             "record" => self.record(line.word(0)),
@@ -395,9 +452,20 @@ impl OverGrpc<'_> {
         match asked {
             Some(Asked::Pending(pending)) => shown_pending(&pending),
             Some(Asked::Settled(settled)) => shown_settled(&settled),
-            Some(other) => format!("{other:?}"),
+            Some(Asked::Escalation(escalation)) => shown_escalation(&escalation),
+            Some(Asked::Closed(closed)) => shown_closed(&closed),
             None => "nothing".into(),
         }
+    }
+
+    fn of_run(&self, line: &Line, shown: fn(&Run) -> String) -> String {
+        for client in self.onlookers() {
+            let named = Untrusted::new(line.word(0));
+            if let Ok(whole) = self.runtime.block_on(client.get_run(&named, 0)) {
+                return shown(&whole.run);
+            }
+        }
+        "nothing".into()
     }
 
     fn wrote(&self) -> String {
@@ -411,9 +479,7 @@ impl OverGrpc<'_> {
         let open = self.onlookers().flat_map(|client| {
             let everything = ListWish::default();
             let items = self.runtime.block_on(client.list(&everything)).unwrap();
-            items
-                .into_iter()
-                .map(|item| open_id(&item.open))
+            items.into_iter().map(|item| open_id(&item.open))
         });
         list(open.collect::<Vec<_>>())
     }
@@ -430,7 +496,8 @@ impl OverGrpc<'_> {
             .and_then(|id| self.asked(id.parse().unwrap()));
         let before = after.map(|asked| match asked {
             Asked::Settled(settled) => settled.seq,
-            other => panic!("{other:?}"),
+            Asked::Closed(closed) => closed.seq,
+            Asked::Pending(_) | Asked::Escalation(_) => panic!("it is open"),
         });
         let page = self.client(&by);
         let (page, _) = self.runtime.block_on(page.history(limit, before)).unwrap();

@@ -544,6 +544,12 @@ async fn the_first_answer_wins_and_the_second_is_told_whose_it_was() {
         let second = refused(&server, verb);
         assert!(second.contains(&expected), "{verb:?}: {second}");
     }
+    let mut orders = agent.listens().await;
+    for verb in [Verb::Pause, Verb::Resume] {
+        let order = orders.next().await;
+        assert_eq!(order.verb, verb);
+        agent.takes(&order).await;
+    }
     let by_name = refused(&server, &["resume", "r1"]);
     assert!(by_name.contains("it does not stand still"), "{by_name}");
     assert_eq!(server.show(&held)["answer"]["verb"], "resume");

@@ -247,7 +247,7 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
         (None, None) => return Err(Refusal::NotFound("run")),
     };
     let by = may(by, right_to(&wish.verb), owner.as_ref(), None)?.by;
-    if let Some(first) = given_before(run, closed, &wish.control) {
+    if let Some(first) = run.and_then(|run| run.control(&wish.control)) {
         return again(first, wish, &by);
     }
     if let Some(closed) = closed {
@@ -277,16 +277,6 @@ fn right_to(verb: &Verb) -> Right {
         Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel => Right::Direct,
         Verb::Rewind { .. } | Verb::StatusQuery => Right::Inspect,
     }
-}
-
-fn given_before<'a>(
-    run: Option<&'a Arc<Run>>,
-    closed: Option<&'a Closed>,
-    id: &ControlId,
-) -> Option<&'a Control> {
-    let known = run.and_then(|run| run.control(id));
-    let answer = closed.and_then(|closed| closed.control.as_ref());
-    known.or(answer.filter(|answer| answer.id == *id))
 }
 
 /// The same order of the same person, sent again: answered with the first result.
@@ -645,7 +635,8 @@ pub(super) fn confirmed_by_task(
 
 fn begins_again(from: Option<&TaskState>, to: &TaskState) -> bool {
     match to {
-        TaskState::Pending => from != Some(to),
+        // Nobody says so of a task twice, but to answer.
+        TaskState::Pending => true,
         TaskState::Running => from.is_some_and(TaskState::is_over),
         TaskState::Blocked { .. }
         | TaskState::Completed
