@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use registry::{ApprovalId, Untrusted, command::Decide};
+use registry::{
+    ApprovalId, Recorded, RunId, Seq, Settled, Untrusted, command::Decide, escalation::Ended,
+};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -15,8 +17,9 @@ use super::{
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
     dashboard::{
-        self, Drawn, Effect, Link, Model, Msg, Setup, Submit, SubmitError, Theme,
+        self, Drawn, Effect, Link, Model, Msg, Order, Setup, Submit, SubmitError, Theme,
         keymap::Keymap,
+        lanes,
         msg::{Me, Refused},
     },
     serve::{clock::Clock, home::Home},
@@ -25,6 +28,9 @@ use crate::{
 
 /// What the network makes is drawn at most this often; what a hand does is drawn at once.
 const FRAME: Duration = Duration::from_millis(33);
+
+/// So much of the history is fetched at a time, counted.
+const HISTORY_PAGE: usize = 100;
 
 /// How long the first frame waits for a server to say that we may not see.
 const FIRST_ANSWER: Duration = Duration::from_millis(300);
@@ -332,7 +338,10 @@ impl Desk {
         let fault = |error: std::io::Error| Stopped::fault(format!("the terminal: {error}"));
         match effect {
             Effect::FetchDetail(id) => self.fetch(id),
+            Effect::FetchRun(id) => self.fetch_run(id),
+            Effect::FetchHistory { before } => self.fetch_history(before),
             Effect::Submit(submit) => self.submit(submit),
+            Effect::Order(order) => self.order(order),
             Effect::RetryNow => self.retry.now(),
             Effect::Quit => return Ok(self.leave()),
             Effect::Suspend => return self.suspend(),
@@ -363,6 +372,25 @@ impl Desk {
         });
     }
 
+    fn fetch_run(&self, id: RunId) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let record = record_of(&client, id).await;
+            let record = record.map_err(|error| error.to_string());
+            let _ = done.send(Msg::RunRecord { id, record });
+        });
+    }
+
+    fn fetch_history(&self, before: Option<Seq>) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let page = client.history(HISTORY_PAGE, before).await;
+            let page = page.map_err(|error| error.to_string());
+            let page = page.map(|(ended, next)| (questions(ended), next));
+            let _ = done.send(Msg::History { before, page });
+        });
+    }
+
     fn submit(&self, submit: Submit) {
         let (client, done) = (self.client.clone(), self.done.clone());
         tokio::spawn(async move {
@@ -385,6 +413,43 @@ impl Desk {
             let _ = done.send(Msg::Decided { decision, result });
         });
     }
+
+    fn order(&self, order: Order) {
+        let (client, done) = (self.client.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let result = client.control(&order).await;
+            let result = result.map(|_| ()).map_err(why_not);
+            let _ = done.send(Msg::Ordered {
+                order: order.id,
+                result,
+            });
+        });
+    }
+}
+
+/// All pages of a run's record, as far as lanes are made from them.
+async fn record_of(client: &Client, id: RunId) -> Result<Vec<Recorded>, CallError> {
+    let named = Untrusted::new(id.to_string());
+    let (mut record, mut after) = (Vec::new(), 0);
+    loop {
+        let page = client.get_run(&named, after).await?;
+        let last = page.record.last().map_or(after, |recorded| recorded.seq);
+        let told = page.record.into_iter();
+        record.extend(told.filter(|recorded| lanes::counts(&recorded.event)));
+        if !page.has_more || last <= after {
+            return Ok(record);
+        }
+        after = last;
+    }
+}
+
+/// Of what has ended, the questions.
+fn questions(ended: Vec<Ended>) -> Vec<Settled> {
+    let question = |ended| match ended {
+        Ended::Approval(settled) => Some(settled),
+        Ended::Escalation(_) => None,
+    };
+    ended.into_iter().filter_map(question).collect()
 }
 
 fn why_not(error: CallError) -> SubmitError {

@@ -277,7 +277,7 @@ fn line_key(input: &mut Input, key: Key) -> (bool, bool) {
     )
 }
 
-fn area_key(area: &mut TextArea<'static>, key: Key) -> (bool, bool) {
+pub(super) fn area_key(area: &mut TextArea<'static>, key: Key) -> (bool, bool) {
     let code = match key.code {
         Code::Char(c) if may_be_typed(c) => AreaKey::Char(c),
         Code::Char(_) | Code::Esc | Code::Tab | Code::Insert | Code::F(_) => return (false, false),
@@ -321,7 +321,7 @@ fn may_be_typed(c: char) -> bool {
 }
 
 /// What a person could have typed and would see: the rest is left out, and counted.
-fn typable(text: &str) -> (String, Pasted) {
+pub(super) fn typable(text: &str) -> (String, Pasted) {
     let mut kept = String::with_capacity(text.len());
     let mut pasted = Pasted::default();
     for grapheme in text.graphemes(true) {

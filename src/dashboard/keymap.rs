@@ -285,6 +285,20 @@ impl Keymap {
             .collect()
     }
 
+    /// How a sequence that has begun goes on in a context: the keys that are left, and what they do.
+    #[must_use]
+    pub fn continuations(&self, context: Context, begun: &[Key]) -> Vec<Binding> {
+        self.live(context)
+            .filter_map(|bound| {
+                let rest = bound.keys.strip_prefix(begun)?;
+                Some(Binding {
+                    keys: write_sequence(rest, |key| key.pretty()),
+                    action: bound.action.filter(|_| !rest.is_empty())?,
+                })
+            })
+            .collect()
+    }
+
     /// The keys for an action in a context, as a footer shows them; the first is the one to show if there is room for one.
     #[must_use]
     pub fn keys_for(&self, context: Context, action: Action) -> Vec<String> {

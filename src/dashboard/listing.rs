@@ -78,15 +78,16 @@ mod tests {
 
     #[test]
     fn the_selection_stays_with_its_thing_or_goes_to_its_neighbour() {
-        let rows: &[(&[u8], Option<u8>, &[u8], Option<u8>)] = &[
-            (&[], None, &[1, 2], Some(1)),
-            (&[1, 2, 3], Some(2), &[3, 2, 1], Some(2)),
-            (&[1, 2, 3], Some(2), &[1, 3], Some(3)),
-            (&[1, 2, 3], Some(3), &[2, 1], Some(2)),
-            (&[1, 2, 3], Some(2), &[7], Some(7)),
-            (&[1], Some(1), &[], None),
+        type Selected<'a> = (&'a [u8], Option<u8>);
+        let rows: &[(Selected, Selected)] = &[
+            ((&[], None), (&[1, 2], Some(1))),
+            ((&[1, 2, 3], Some(2)), (&[3, 2, 1], Some(2))),
+            ((&[1, 2, 3], Some(2)), (&[1, 3], Some(3))),
+            ((&[1, 2, 3], Some(3)), (&[2, 1], Some(2))),
+            ((&[1, 2, 3], Some(2)), (&[7], Some(7))),
+            ((&[1], Some(1)), (&[], None)),
         ];
-        for (before, selected, after, expected) in rows {
+        for ((before, selected), (after, expected)) in rows {
             let mut list = Listing {
                 order: before.to_vec(),
                 selected: *selected,

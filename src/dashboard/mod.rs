@@ -14,11 +14,17 @@ mod decide;
 pub mod draft;
 pub mod keymap;
 pub mod keys;
+pub mod lanes;
 pub mod lines;
 mod listing;
 pub mod model;
 pub mod msg;
+mod order;
+mod palette;
+mod past;
+mod runs;
 pub mod seen;
+mod steering;
 #[cfg(test)]
 mod tests;
 pub mod theme;
@@ -27,7 +33,7 @@ pub mod view;
 pub mod words;
 
 pub use model::{Model, Setup};
-pub use msg::{Drawn, Effect, Link, Me, Moment, Msg, Refused, Submit, SubmitError};
+pub use msg::{Drawn, Effect, Link, Me, Moment, Msg, Order, Refused, Submit, SubmitError};
 pub use theme::Theme;
 pub use update::update;
 pub use view::view;

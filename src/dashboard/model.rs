@@ -2,14 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     time::Duration,
 };
 
 use registry::{
-    Approval, ApprovalId, Digest, State, Timestamp,
+    Approval, ApprovalId, Digest, ItemId, State, Timestamp,
     approval::{Pending, Settled, Verdict},
-    names::DecisionId,
+    names::{ControlId, DecisionId},
     run::Presence,
 };
 
@@ -19,8 +18,12 @@ use super::{
     keymap::{Context, Keymap},
     keys::Key,
     listing::Listing,
-    msg::{Drawn, Face, Link, Moment, Submit},
+    msg::{Drawn, Face, Link, Moment, Rows, RunFace, Submit},
+    palette::Palette,
+    past::{Older, Past},
+    runs::{Fetched, Runs},
     seen::Ranges,
+    steering::{self, Steering},
     theme::Theme,
     words::{self, ASCII_SIGNS, SIGNS, Signs},
 };
@@ -39,6 +42,8 @@ const SETTLING_STEPS: u32 = 5;
 pub const URGENT: Duration = Duration::from_secs(10 * 60);
 /// The bell rings at most this often.
 pub(super) const BELL_GAP: Duration = Duration::from_secs(30);
+/// Lanes grow at most this often.
+const LANE_STEP: Duration = Duration::from_secs(1);
 /// From this width on, list and card stand side by side.
 pub const WIDE_COLUMNS: u16 = 90;
 /// Below this nothing can be decided.
@@ -83,12 +88,19 @@ pub struct Model {
     /// How many questions wait, and how many of them end soon.
     pub(super) waiting: usize,
     pub(super) urgent: usize,
-    pub(super) open: Option<Open>,
+    /// How many runs stand still.
+    pub(super) paused: usize,
+    pub(super) runs: Runs,
+    pub(super) past: Past,
+    pub(super) screen: Screen,
+    /// The card that is open on a screen.
+    pub(super) opened: BTreeMap<Screen, Open>,
     pub(super) cards: BTreeMap<ApprovalId, Slot>,
     pub(super) drafts: BTreeMap<ApprovalId, Draft>,
     pub(super) seen: BTreeMap<(ApprovalId, Digest, bool), Ranges>,
     pub(super) sent: BTreeMap<ApprovalId, Sent>,
     pub(super) refused: BTreeMap<ApprovalId, String>,
+    pub(super) steering: Steering,
     pub(super) hand: Hand,
     pub(super) front: Option<Front>,
     /// The moment of the last message.
@@ -108,24 +120,28 @@ pub struct Model {
     pub(super) title: String,
 }
 
-/// What can stand in the inbox.
+/// One of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ItemId {
-    Approval(ApprovalId),
+pub enum Screen {
+    /// What needs a human.
+    Inbox,
+    /// The work of the agents.
+    Runs,
+    /// What has ended.
+    History,
 }
 
-impl ItemId {
-    pub(super) fn approval(self) -> Option<ApprovalId> {
-        match self {
-            Self::Approval(id) => Some(id),
-        }
-    }
-}
+impl Screen {
+    /// All of them, in the order of their keys.
+    pub const ALL: [Self; 3] = [Self::Inbox, Self::Runs, Self::History];
 
-impl fmt::Display for ItemId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Where one is, in the header.
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
-            Self::Approval(id) => id.fmt(f),
+            Self::Inbox => "inbox",
+            Self::Runs => "runs",
+            Self::History => "history",
         }
     }
 }
@@ -135,7 +151,19 @@ impl fmt::Display for ItemId {
 pub(super) struct Open {
     pub(super) id: ItemId,
     pub(super) top: usize,
+    /// Its other side: a text with its escapes spelled out; of a run that stands still, the evidence.
     pub(super) raw: bool,
+}
+
+impl Open {
+    /// From its top, as it reads.
+    pub(super) fn of(id: ItemId) -> Self {
+        Self {
+            id,
+            top: 0,
+            raw: false,
+        }
+    }
 }
 
 /// Where the detail of a card stands.
@@ -183,6 +211,21 @@ pub(super) enum Front {
         face: Face,
         intent: Intent,
     },
+    /// Before a run is called off, likewise.
+    Stop(RunFace),
+    /// Before a task is done again: which of them.
+    Again {
+        face: RunFace,
+        at: usize,
+    },
+    Palette(Palette),
+}
+
+impl Front {
+    /// Whether it is about what can change behind it, or is out of reach without a connection.
+    pub(super) fn decides(&self) -> bool {
+        matches!(self, Self::Sure { .. } | Self::Stop(_) | Self::Again { .. })
+    }
 }
 
 /// One line for the operator, until the next key, or until it is old or not so any more.
@@ -228,12 +271,17 @@ impl Model {
             inbox: Listing::default(),
             waiting: 0,
             urgent: 0,
-            open: None,
+            paused: 0,
+            runs: Runs::default(),
+            past: Past::default(),
+            screen: Screen::Inbox,
+            opened: BTreeMap::new(),
             cards: BTreeMap::new(),
             drafts: BTreeMap::new(),
             seen: BTreeMap::new(),
             sent: BTreeMap::new(),
             refused: BTreeMap::new(),
+            steering: Steering::default(),
             hand: Hand::List,
             front: None,
             latest: Moment::ZERO,
@@ -286,28 +334,60 @@ impl Model {
         matches!(self.link, Link::Online { .. })
     }
 
+    /// Whether list and card stand side by side.
     pub(super) fn is_wide(&self) -> bool {
-        self.size.0 >= WIDE_COLUMNS
+        self.screen == Screen::Inbox && self.size.0 >= WIDE_COLUMNS
     }
 
     /// The section of the keymap that counts now.
     pub(super) fn context(&self) -> Context {
-        match (&self.front, self.hand) {
-            (Some(Front::Help { .. }), _) => Context::Help,
-            (Some(Front::Sure { .. }), _) => Context::Confirm,
-            (None, hand) => hand.context(),
+        match &self.front {
+            Some(Front::Help { .. }) => Context::Help,
+            Some(Front::Sure { .. } | Front::Stop(_)) => Context::Confirm,
+            Some(Front::Again { .. }) => Context::Rewind,
+            Some(Front::Palette(_)) => Context::Palette,
+            None => self.place(),
         }
+    }
+
+    /// The same, whatever stands in front.
+    pub(super) fn place(&self) -> Context {
+        if self.steering.writing.is_some() {
+            return Context::Steer;
+        }
+        match (self.screen, self.hand) {
+            (Screen::Runs, _) => Context::Runs,
+            (Screen::Inbox, Hand::List) => Context::Inbox,
+            (Screen::History, Hand::List) => Context::History,
+            (_, Hand::Card) if self.open_held().is_some() => Context::Escalation,
+            (_, Hand::Card) => Context::Card,
+            (_, Hand::Field(_)) => Context::Form,
+            (_, Hand::Note) => Context::Note,
+        }
+    }
+
+    /// The card that is open on the screen.
+    pub(super) fn open(&self) -> Option<Open> {
+        self.opened.get(&self.screen).copied()
+    }
+
+    pub(super) fn open_mut(&mut self) -> Option<&mut Open> {
+        self.opened.get_mut(&self.screen)
     }
 
     /// The question that is open.
     pub(super) fn open_approval(&self) -> Option<ApprovalId> {
-        self.open?.id.approval()
+        match self.open()?.id {
+            ItemId::Approval(id) => Some(id),
+            ItemId::Escalation(_) => None,
+        }
     }
 
     /// Whether it is still there, waiting or ended.
     pub(super) fn knows(&self, id: ItemId) -> bool {
         match id {
             ItemId::Approval(id) => self.stands(id).is_some(),
+            ItemId::Escalation(id) => self.held(id).is_some(),
         }
     }
 
@@ -315,12 +395,15 @@ impl Model {
     pub(super) fn waits(&self, id: ItemId) -> bool {
         match id {
             ItemId::Approval(id) => self.state.pending(id).is_some(),
+            ItemId::Escalation(id) => self.state.escalation(id).is_some(),
         }
     }
 
     pub(super) fn stands(&self, id: ApprovalId) -> Option<Stands<'_>> {
         let waits = self.state.pending(id).map(|pending| Stands::Waits(pending));
-        waits.or_else(|| self.state.settled(id).map(|settled| Stands::Ended(settled)))
+        let ended = || self.state.settled(id).map(|settled| &**settled);
+        let ended = || ended().or_else(|| self.past.under_hand(id));
+        waits.or_else(|| ended().map(Stands::Ended))
     }
 
     pub(super) fn card(&self, id: ApprovalId) -> Option<&Card> {
@@ -330,12 +413,13 @@ impl Model {
         }
     }
 
-    /// How many decisions have left, and have not come back as facts.
+    /// How many decisions and orders have left, and have not come back as facts.
     #[must_use]
     pub fn under_way(&self) -> usize {
-        let sent = self.sent.values();
-        sent.filter(|sent| sent.progress == Progress::UnderWay)
-            .count()
+        let decisions = self.sent.values().map(|sent| &sent.progress);
+        let orders = self.steering.sent.values().map(|given| &given.progress);
+        let under_way = |progress: &&Progress| **progress == Progress::UnderWay;
+        decisions.chain(orders).filter(under_way).count()
     }
 
     /// What the open card is now.
@@ -380,6 +464,29 @@ impl Model {
         }
     }
 
+    /// Why we may not answer it, in the server's words; none where we may.
+    pub(super) fn not_ours(&self, approval: &Approval) -> Option<String> {
+        let refused = self.me.as_ref()?.may_answer(approval).err()?;
+        Some(refused.to_string())
+    }
+
+    /// Whether what the screen wants could not be fetched.
+    pub(super) fn has_failed(&self) -> bool {
+        match self.screen {
+            Screen::Runs => {
+                let record = self.runs.record();
+                record.is_some_and(|record| matches!(record.fetched, Fetched::Failed(_)))
+            }
+            Screen::History if self.open().is_none() => {
+                matches!(self.past.older, Older::Failed(..))
+            }
+            Screen::History | Screen::Inbox => {
+                let card = self.open_approval().and_then(|id| self.cards.get(&id));
+                matches!(card, Some(Slot::Failed(_)))
+            }
+        }
+    }
+
     /// Whether all of a card's text has been on the screen, in one of its spellings.
     pub(super) fn is_seen(&self, id: ApprovalId, digest: Digest, card: &Card) -> bool {
         [false, true].into_iter().any(|raw| {
@@ -413,8 +520,14 @@ impl Model {
         DecisionId::parse(&id).ok()
     }
 
-    /// Puts the list in order: what ends soon, soonest first; then the oldest first. What ended under the hand stays
-    /// where it was.
+    /// A new id for an order.
+    pub(super) fn mint_order(&mut self) -> Option<ControlId> {
+        let id = self.mint()?;
+        ControlId::parse(id.as_str()).ok()
+    }
+
+    /// Puts the list in order: runs that stand still; what ends soon, soonest first; then the oldest first. What ended
+    /// under the hand stays where it was.
     pub(super) fn put_in_order(&mut self, at: Moment) {
         let soon = self.now(at).map(|now| now.plus(URGENT)).unwrap_or_default();
         let urgent: Vec<ApprovalId> = self
@@ -426,15 +539,20 @@ impl Model {
         let rest = self.state.all_pending().map(|pending| pending.approval.id);
         let rest = rest.filter(|id| !first.contains(id));
         let waiting = urgent.iter().copied().chain(rest).map(ItemId::Approval);
-        let mut order: Vec<ItemId> = waiting.collect();
+        let mut order = self.held_in_order();
+        self.paused = order.len();
+        order.extend(waiting);
         self.urgent = urgent.len();
-        self.waiting = order.len();
+        self.waiting = order.len() - self.paused;
         self.keep_ended_under_hand(&mut order);
         self.inbox.reorder(order);
+        if self.screen == Screen::Runs {
+            self.runs.put_in_order(&self.state);
+        }
     }
 
     fn keep_ended_under_hand(&self, order: &mut Vec<ItemId>) {
-        let Some(id) = self.open.map(|open| open.id) else {
+        let Some(id) = self.opened.get(&Screen::Inbox).map(|open| open.id) else {
             return;
         };
         if self.waits(id) || !self.knows(id) {
@@ -492,20 +610,23 @@ impl Model {
     /// How much of the bar is filled, of 1000; none once it is full.
     pub(super) fn settling(&self, at: Moment) -> Option<u32> {
         let face = self.face().filter(|face| !face.settled)?;
-        let since = match self.standing {
-            Some((standing, _, since)) if standing == face => at.saturating_sub(since),
-            _ => Duration::ZERO,
-        };
+        let since = self.standing.filter(|(standing, ..)| *standing == face);
+        Self::filled(at, since.map(|(.., since)| since))
+    }
+
+    pub(super) fn filled(at: Moment, since: Option<Moment>) -> Option<u32> {
+        let since = since.map_or(Duration::ZERO, |since| at.saturating_sub(since));
         let part = since.as_millis() * 1000 / SETTLING.as_millis();
         (since < SETTLING).then(|| u32::try_from(part).unwrap_or(1000))
     }
 
     fn settling_ends(&self, at: Moment) -> Option<Moment> {
-        let (_, _, since) = self.standing?;
+        let card = self.standing.map(|(.., since)| since);
+        let run = self.steering.standing.map(|(.., since)| since);
         let step = SETTLING / SETTLING_STEPS;
-        (1..=SETTLING_STEPS)
-            .map(|n| since + step * n)
-            .find(|end| *end > at)
+        let ends = card.into_iter().chain(run);
+        let ends = ends.flat_map(|since| (1..=SETTLING_STEPS).map(move |n| since + step * n));
+        ends.filter(|end| *end > at).min()
     }
 
     fn countdown(&self, at: Moment) -> Option<Moment> {
@@ -529,14 +650,45 @@ impl Model {
             .and_then(|drawn| drawn.list)
             .map(|list| list.rows)
             .unwrap_or_default();
-        let shown = self.inbox.shown(rows);
-        let shown = shown.chain(self.open.map(|open| open.id));
-        let changes = shown
-            .filter_map(ItemId::approval)
-            .filter_map(|id| self.stands(id))
-            .flat_map(|stands| self.change(stands, now));
+        if self.screen == Screen::Runs {
+            return self.runs_change(rows, now).map(|span| at + span);
+        }
+        let listed = (self.screen == Screen::Inbox).then(|| self.inbox.shown(rows));
+        let shown = listed.into_iter().flatten();
+        let shown = shown.chain(self.open().map(|open| open.id));
+        let changes = shown.flat_map(|id| match id {
+            ItemId::Approval(id) => {
+                let stands = self.stands(id);
+                stands.map_or_else(Vec::new, |stands| self.change(stands, now))
+            }
+            ItemId::Escalation(id) => self.held_changes(id, now),
+        });
         let urgent = self.next_urgent(now);
         changes.chain(urgent).min().map(|span| at + span)
+    }
+
+    /// In how long the times of the runs read otherwise, or a lane grows.
+    fn runs_change(&self, rows: Rows, now: Timestamp) -> Option<Duration> {
+        let runs = self.runs.list.shown(rows).chain(self.runs.list.selected);
+        let runs = runs.filter_map(|id| self.state.run(id));
+        let times = runs.flat_map(|run| {
+            let asked = run.open.iter().filter_map(|id| self.state.pending(*id));
+            let asked = asked.map(|pending| pending.approval.filed_at);
+            let left = match run.presence {
+                Presence::Away { since } => Some(since),
+                Presence::Attached | Presence::Detached => None,
+            };
+            asked.chain(left).chain([run.opened_at])
+        });
+        let ages = times.map(|time| words::until_older(now.since(time)));
+        let selected = self.runs.list.selected.and_then(|id| self.state.run(id));
+        let goes_on = selected.filter(|run| !run.state.is_over());
+        let grows = goes_on.map(|run| now.since(run.opened_at) / u32::from(self.size.0.max(1)));
+        let grows = grows.map(|step| step.max(LANE_STEP));
+        let newest = selected.and_then(|run| run.controls.last());
+        let waited = newest.and_then(steering::unanswered_since);
+        let waited = waited.map(|since| words::until_older(now.since(since)));
+        ages.chain(grows).chain(waited).min()
     }
 
     /// In how long the times of a question read otherwise.
@@ -569,17 +721,6 @@ impl Model {
         let next = self.state.overdue(never).nth(self.urgent)?.deadline?;
         let soon = now.plus(URGENT);
         Some(next.since(soon) + Duration::from_millis(1))
-    }
-}
-
-impl Hand {
-    pub(super) fn context(self) -> Context {
-        match self {
-            Self::List => Context::Inbox,
-            Self::Card => Context::Card,
-            Self::Field(_) => Context::Form,
-            Self::Note => Context::Note,
-        }
     }
 }
 

@@ -3,13 +3,17 @@
 use std::{ops::Range, time::Duration};
 
 use registry::{
-    ApprovalId, Detail, Digest, Name, Recorded, Role, State, Tenant, Timestamp, Untrusted,
+    Approval, ApprovalId, Detail, Digest, EscalationId, Name, Principal, Recorded, Refusal, Role,
+    RunId, Seq, Settled, State, Tenant, Timestamp, Untrusted,
     approval::{Seen, Verdict},
     form::RawAnswers,
-    names::DecisionId,
+    names::{ControlId, DecisionId},
+    run::RunState,
+    who::{Verb, may},
 };
 
 use super::keys::Key;
+pub use crate::wire::pilothouse::Order;
 
 /// A moment of the loop's monotonic clock: how long after its start.
 pub type Moment = Duration;
@@ -50,10 +54,31 @@ pub enum Msg {
         /// Its detail.
         detail: Result<Detail, String>,
     },
+    /// The record of a run; or why it could not be fetched.
+    RunRecord {
+        /// Which run.
+        id: RunId,
+        /// Its events, in order; those that lanes are not made from may be left out.
+        record: Result<Vec<Recorded>, String>,
+    },
+    /// What ended before an event; or why it could not be fetched.
+    History {
+        /// As it was asked for.
+        before: Option<Seq>,
+        /// A page, newest first, and before which event the next one begins.
+        page: Result<(Vec<Settled>, Option<Seq>), String>,
+    },
     /// The server answered a decision. The fact itself comes as an event.
     Decided {
         /// Which decision.
         decision: DecisionId,
+        /// Whether it was taken.
+        result: Result<(), SubmitError>,
+    },
+    /// The server answered an order. What becomes of it comes as events.
+    Ordered {
+        /// Which order.
+        order: ControlId,
         /// Whether it was taken.
         result: Result<(), SubmitError>,
     },
@@ -96,6 +121,24 @@ pub struct Me {
     pub tenant: Tenant,
 }
 
+impl Me {
+    /// Whether we may answer this, for what is offered; what is taken, the server says.
+    ///
+    /// # Errors
+    /// [`Refusal::NotYours`] that says who may.
+    pub(super) fn may_answer(&self, approval: &Approval) -> Result<(), Refusal> {
+        let roles = self.roles.iter().copied();
+        let me = Principal::new(self.name.clone(), self.tenant.clone(), roles);
+        may(
+            &me,
+            Verb::Decide(approval.asks),
+            approval.owner.as_ref(),
+            None,
+        )
+        .map(drop)
+    }
+}
+
 /// Why a decision was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubmitError {
@@ -121,8 +164,17 @@ pub struct Refused {
 pub enum Effect {
     /// Fetch the detail of a card.
     FetchDetail(ApprovalId),
+    /// Fetch the record of a run.
+    FetchRun(RunId),
+    /// Fetch a page of what ended before an event; of what ended last, where none is named.
+    FetchHistory {
+        /// The event.
+        before: Option<Seq>,
+    },
     /// Send a decision.
     Submit(Submit),
+    /// Give an order to a run.
+    Order(Order),
     /// Connect now.
     RetryNow,
     /// Leave.
@@ -169,10 +221,22 @@ pub struct Drawn {
     pub list: Option<ListDrawn>,
     /// The card, where it was drawn and nothing stood before it.
     pub card: Option<CardDrawn>,
+    /// The run that an order would go to, where its card was drawn and nothing stood before it.
+    pub run: Option<RunDrawn>,
     /// Whether «are you sure?» stood before the card.
     pub confirming: bool,
     /// Rows of the help: the first, how many fit, how many there are.
     pub help: Option<Rows>,
+    /// The lanes of a run, likewise.
+    pub lanes: Option<Rows>,
+}
+
+impl Drawn {
+    /// The rows of the card, whatever it is about.
+    pub(super) fn card_rows(&self) -> Option<Rows> {
+        let card = self.card.as_ref().map(|card| card.rows);
+        card.or(self.run.map(|run| run.rows))
+    }
 }
 
 /// Which rows of a longer text were on the screen.
@@ -223,4 +287,34 @@ pub struct Face {
     pub settled: bool,
     /// What happened to it meanwhile: counts attempts, waiters that gave up, moved deadlines.
     pub happened: u64,
+}
+
+/// A run, or the card of one that stands still, as it was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunDrawn {
+    /// What it was.
+    pub face: RunFace,
+    /// The rows of its card.
+    pub rows: Rows,
+}
+
+/// What a run was when it was drawn; while this is the same, an order to it means the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunFace {
+    /// Which run.
+    pub run: RunId,
+    /// The escalation that is answered.
+    pub held: Option<EscalationId>,
+    /// Whether that was over.
+    pub closed: bool,
+    /// What the run did.
+    pub state: RunState,
+    /// Whether its agent was gone.
+    pub away: bool,
+    /// Whether an order waited for an agent that takes it.
+    pub unheard: bool,
+    /// How many drifts of it were known, and when the newest came.
+    pub drifted: (usize, Option<Timestamp>),
+    /// How many tasks and questions would end with it.
+    pub ends: usize,
 }

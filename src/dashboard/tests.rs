@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod desk;
+mod held;
 mod hostile;
 mod keys;
+mod places;
 mod property;
 mod screens;

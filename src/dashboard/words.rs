@@ -5,8 +5,13 @@ use std::time::Duration;
 use registry::{
     Approval, Pending, Settled, Timestamp, Untrusted,
     approval::{Outcome, Risk, Subject, Verdict},
-    form::Choice,
+    control::Verb,
+    escalation::{Closed, How},
+    form::{Answers, Choice},
+    run::{End, RunState},
 };
+
+use super::theme::Role;
 
 /// The signs, in two spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +28,14 @@ pub struct Signs {
     pub expired: &'static str,
     /// Taken back.
     pub withdrawn: &'static str,
+    /// A run that stands still.
+    pub held: &'static str,
+    /// At work.
+    pub running: &'static str,
+    /// Not begun, or not needed.
+    pub idle: &'static str,
+    /// Sent another way.
+    pub steered: &'static str,
     /// On its way.
     pub sent: &'static str,
     /// The agent is not there.
@@ -51,6 +64,14 @@ pub struct Signs {
     pub chosen: &'static str,
     /// A choice that is not.
     pub open: &'static str,
+    /// Its turn ended while it waits.
+    pub parked: &'static str,
+    /// A piece of time in which a run stood still.
+    pub paused: &'static str,
+    /// A piece of time in which a task waits for something.
+    pub blocked: &'static str,
+    /// Not needed any more.
+    pub skipped: &'static str,
     /// A filled piece of the bar.
     pub full: &'static str,
     /// An empty piece of it.
@@ -67,6 +88,10 @@ pub const SIGNS: Signs = Signs {
     rejected: "✗",
     expired: "⌛",
     withdrawn: "⊘",
+    held: "‖",
+    running: "▶",
+    idle: "·",
+    steered: "»",
     sent: "…",
     away: "☠",
     beware: "⚠",
@@ -81,6 +106,10 @@ pub const SIGNS: Signs = Signs {
     says: "│ ",
     chosen: "(•)",
     open: "( )",
+    parked: "◌",
+    paused: "‖",
+    blocked: "░",
+    skipped: "○",
     full: "━",
     empty: "─",
     enter: "↵",
@@ -94,6 +123,10 @@ pub const ASCII_SIGNS: Signs = Signs {
     rejected: "x",
     expired: "%",
     withdrawn: "-",
+    held: "||",
+    running: ">",
+    idle: ".",
+    steered: ">>",
     sent: "~",
     away: "@",
     beware: "!",
@@ -108,6 +141,10 @@ pub const ASCII_SIGNS: Signs = Signs {
     says: "| ",
     chosen: "(*)",
     open: "( )",
+    parked: "o",
+    paused: "|",
+    blocked: "#",
+    skipped: "o",
     full: "=",
     empty: "-",
     enter: "enter",
@@ -159,6 +196,31 @@ pub fn clock(at: Timestamp) -> String {
         .map_or_else(|| text.clone(), |(_, clock)| clock.to_owned())
 }
 
+/// The time of day; for another day than that of `beside`, the day too.
+#[must_use]
+pub fn moment(at: Timestamp, beside: Timestamp) -> String {
+    if day(at) == day(beside) {
+        return clock(at);
+    }
+    format!("{} {}", day(at), clock(at))
+}
+
+/// In five columns: the time of day, or the day where that is another than today.
+#[must_use]
+pub fn day_or_time(at: Timestamp, now: Option<Timestamp>) -> String {
+    let (day_of_at, today) = (day(at), now.map(day));
+    if today.is_none_or(|today| today == day_of_at) {
+        return clock(at).get(..5).unwrap_or_default().to_owned();
+    }
+    day_of_at.get(5..).unwrap_or_default().to_owned()
+}
+
+fn day(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.split_once('T')
+        .map_or_else(|| text.clone(), |(day, _)| day.to_owned())
+}
+
 /// Through the door: a name was checked where it was given, but who knows by whom.
 #[must_use]
 pub fn safe(text: impl std::fmt::Display) -> String {
@@ -194,6 +256,20 @@ pub fn sign(signs: &Signs, pending: &Pending) -> &'static str {
     }
 }
 
+/// The sign of what a run does.
+#[must_use]
+pub fn run_sign(signs: &Signs, state: RunState) -> (Role, &'static str) {
+    match state {
+        RunState::Running => (Role::Active, signs.running),
+        RunState::Waiting => (Role::Hint, signs.waiting),
+        RunState::Parked(_) => (Role::Warn, signs.parked),
+        RunState::Pausing | RunState::Paused(_) => (Role::Danger, signs.held),
+        RunState::Ended(End::Completed) => (Role::Ok, signs.granted),
+        RunState::Ended(End::Failed) => (Role::Danger, signs.rejected),
+        RunState::Ended(End::Cancelled | End::Aborted) => (Role::Muted, signs.withdrawn),
+    }
+}
+
 /// The sign of how a question ended.
 #[must_use]
 pub fn ended_sign(signs: &Signs, outcome: &Outcome) -> &'static str {
@@ -224,6 +300,37 @@ pub fn ended(settled: &Settled) -> String {
         }
         Outcome::Withdrawn(why) => format!("withdrawn at {at}: {}", safe(why.words())),
     }
+}
+
+/// The sign of how it ended that a run stood still.
+#[must_use]
+pub fn closed_sign(signs: &Signs, how: &How) -> &'static str {
+    match how {
+        How::Answered { verb, .. } => match verb {
+            Verb::Steer => signs.steered,
+            Verb::Cancel => signs.rejected,
+            _ => signs.granted,
+        },
+        How::Superseded { .. } | How::RunEnded(_) => signs.withdrawn,
+    }
+}
+
+/// How it ended that a run stood still, and by whom.
+#[must_use]
+pub fn closed(closed: &Closed) -> String {
+    let (word, at) = (closed.how.word(), clock(closed.at));
+    match &closed.how {
+        How::Answered { by, .. } => format!("{word} by {} at {at}", safe(by)),
+        How::Superseded { .. } => format!("{word} at {at}: another drift took its place"),
+        How::RunEnded(end) => format!("over at {at}: the run was {}", end.word()),
+    }
+}
+
+/// What was answered, in the order of the names of the fields.
+#[must_use]
+pub fn answers(answers: &Answers) -> String {
+    let said = answers.iter().map(|(_, answer)| answer.to_raw());
+    safe(said.collect::<Vec<_>>().join(", "))
 }
 
 /// Who may answer, as the card says it.
@@ -284,6 +391,14 @@ pub mod notice {
     /// Foreign and gone.
     pub const UNREACHABLE: &str =
         "cannot be delivered any more: its agent is gone and does not come back";
+    /// Approve or reject where a run stands still.
+    pub const NO_QUESTION: &str =
+        "this run stands still, it asks nothing: resume, steer or cancel it";
+    /// Resume, steer or cancel where a question is.
+    pub const NO_RUN: &str = "this is a question: approve or reject it";
+    /// Level 5.
+    pub const ABORTING: &str =
+        "the run is being aborted, and nobody can answer that: the same drift had held it before";
     /// The decision is under way.
     pub const UNDER_WAY: &str = "already sent: waiting for the server";
     /// No form.

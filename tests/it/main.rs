@@ -22,8 +22,8 @@ mod rows;
 mod screen;
 mod scripted;
 mod server;
-mod steered;
 mod steering;
+mod steered;
 mod watch;
 mod wire_limits;
 

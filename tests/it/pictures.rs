@@ -343,6 +343,6 @@ fn help() {
     let mut pty = stage.open(34, 120, &[]);
     pty.wait_text("5 waiting");
     pty.send("?");
-    pty.wait_text("HERE, IN THE LIST");
+    pty.wait_text("HERE, IN THE INBOX");
     draw(&mut pty, "help", &DARK);
 }

@@ -134,37 +134,43 @@ impl Ask {
     }
 
     pub(super) fn events(&self) -> Vec<Event> {
-        let run = Run {
-            id: self.run(),
-            key: self.key(),
-            project: Untrusted::default(),
-            thread: Untrusted::default(),
-            origin: Untrusted::default(),
-            owner: None,
-            opened_by: name("agent:test"),
-            parent: None,
-            can_resume: false,
-            opened_at: ago(self.waited_s),
-            state: RunState::Running,
-            presence: Presence::Attached,
-            tasks: BTreeMap::new(),
-            plan: None,
-            open: [].into(),
-            pause: None,
-            held_by: None,
-            drifts: Vec::new(),
-            counts: Default::default(),
-            controls: Vec::new(),
-        };
+        let run = begun(self.run(), self.key(), ago(self.waited_s));
         vec![
-            Event::RunOpened {
-                run: Box::new(run),
-                context: Untrusted::default(),
-            },
+            run,
             Event::ApprovalRequested {
                 approval: Arc::new(self.approval()),
             },
         ]
+    }
+}
+
+/// A run begins.
+pub(super) fn begun(id: RunId, key: RunKey, opened_at: Timestamp) -> Event {
+    let run = Run {
+        id,
+        key,
+        project: Untrusted::default(),
+        thread: Untrusted::default(),
+        origin: Untrusted::default(),
+        owner: None,
+        opened_by: name("agent:test"),
+        parent: None,
+        can_resume: false,
+        opened_at,
+        state: RunState::Running,
+        presence: Presence::Attached,
+        tasks: BTreeMap::new(),
+        plan: None,
+        open: [].into(),
+        pause: None,
+        held_by: None,
+        drifts: Vec::new(),
+        counts: Default::default(),
+        controls: Vec::new(),
+    };
+    Event::RunOpened {
+        run: Box::new(run),
+        context: Untrusted::default(),
     }
 }
 
@@ -175,6 +181,8 @@ pub(super) struct Desk {
     pub(super) terminal: Terminal<TestBackend>,
     pub(super) drawn: Drawn,
     seq: u64,
+    /// All that was recorded: what the server would tell of a run.
+    log: Vec<Recorded>,
     details: BTreeMap<ApprovalId, Detail>,
     /// Whether the server answers what is fetched.
     pub(super) answers: bool,
@@ -202,6 +210,7 @@ impl Desk {
             terminal: Terminal::new(TestBackend::new(width, height)).unwrap(),
             drawn: Drawn::default(),
             seq: 0,
+            log: Vec::new(),
             details: BTreeMap::new(),
             answers: true,
         };
@@ -247,6 +256,22 @@ impl Desk {
                 ));
             }
         }
+        let runs: Vec<RunId> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::FetchRun(id) => Some(*id),
+                _ => None,
+            })
+            .collect();
+        for id in runs.into_iter().filter(|_| self.answers) {
+            let of_run = |recorded: &&Recorded| recorded.event.run() == Some(id);
+            let record = Ok(self.log.iter().filter(of_run).cloned().collect());
+            effects.extend(update(
+                &mut self.model,
+                self.at,
+                Msg::RunRecord { id, record },
+            ));
+        }
         self.effects.extend(effects.iter().cloned());
         effects
     }
@@ -276,12 +301,15 @@ impl Desk {
     }
 
     pub(super) fn record(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.record_at(self.server_now(), events);
+    }
+
+    pub(super) fn record_at(&mut self, at: Timestamp, events: impl IntoIterator<Item = Event>) {
         let scope = Scope {
             tenant: Tenant::local(),
             owner: None,
         };
-        let at = self.server_now();
-        let events = events
+        let events: Vec<Recorded> = events
             .into_iter()
             .map(|event| {
                 self.seq += 1;
@@ -293,10 +321,9 @@ impl Desk {
                 }
             })
             .collect();
-        self.send(Msg::Recorded {
-            events,
-            server_now: at,
-        });
+        self.log.extend(events.iter().cloned());
+        let server_now = self.server_now();
+        self.send(Msg::Recorded { events, server_now });
     }
 
     pub(super) fn know(&mut self, ask: &Ask) {

@@ -3,9 +3,10 @@
 use ratatui::style::Modifier;
 use registry::{
     Event, Untrusted,
-    approval::{Attempt, Delivery, DeliveryState, Verdict, Why},
+    approval::{Applied, AppliedResult, Attempt, Delivery, DeliveryState, Verdict, Why},
+    form::{Answer, Answers},
     names::{ControlId, DecisionId},
-    run::Source,
+    run::{Source, TaskState},
 };
 
 use super::desk::*;
@@ -137,6 +138,58 @@ fn no_answer_of_a_server_reaches_the_terminal_as_it_came() {
 }
 
 #[test]
+fn no_run_and_nothing_that_ended_reaches_the_terminal_as_it_came() {
+    let asked = hostile();
+    let task = |state| Event::TaskReported {
+        run: asked.run(),
+        task: HOSTILE.into(),
+        title: format!("{HOSTILE} title").into(),
+        state,
+        detail: HOSTILE.into(),
+    };
+    for (width, height) in [(120, 34), (80, 24), (40, 10)] {
+        let mut desk = Desk::new(width, height);
+        desk.settle_in(std::slice::from_ref(&asked));
+        desk.record([task(TaskState::Running)]);
+        for keys in ["2", "enter", "esc", ":", "esc"] {
+            desk.press(keys);
+            check(&desk);
+        }
+        desk.press(":");
+        desk.type_text("\u{9b}\u{202e}x");
+        check(&desk);
+        desk.press("esc");
+        let mut decision = decided(
+            &asked,
+            Verdict::Reject,
+            "user:grace",
+            DecisionId::parse("d").unwrap(),
+        );
+        if let Event::ApprovalRejected { decision, .. } = &mut decision {
+            decision.note = HOSTILE.into();
+            decision.answers = Answers::written([(HOSTILE.into(), Answer::Text(HOSTILE.into()))]);
+        }
+        let applied = Applied {
+            result: AppliedResult::Failed,
+            detail: HOSTILE.into(),
+            at: now(),
+        };
+        let id = asked.id();
+        desk.record([decision, Event::DecisionApplied { id, applied }]);
+        for keys in ["3", "enter", "esc"] {
+            desk.press(keys);
+            check(&desk);
+        }
+        desk.send(Msg::History {
+            before: desk.model.past.list.selected,
+            page: Err(HOSTILE.into()),
+        });
+        desk.show();
+        check(&desk);
+    }
+}
+
+#[test]
 fn wide_and_joined_characters_shift_no_column() {
     let titles = [
         "发布日志到生产环境",
@@ -164,12 +217,25 @@ fn wide_and_joined_characters_shift_no_column() {
             );
             desk.press("j");
         }
+        for ask in &asks {
+            let by = DecisionId::parse(&format!("g-{}", ask.n)).unwrap();
+            desk.record([decided(ask, Verdict::Approve, "user:grace", by)]);
+        }
+        for keys in ["2", "3"] {
+            desk.press(keys);
+            let screen = desk.screen();
+            let ends: Vec<usize> = screen.lines().skip(1).take(18).map(columns).collect();
+            assert!(
+                ends.iter().all(|end| *end == usize::from(width)),
+                "{width}\n{screen}"
+            );
+        }
     }
 }
 
 #[test]
 fn no_size_breaks_any_screen() {
-    let states: [&[&str]; 7] = [
+    let states: [&[&str]; 12] = [
         &[],
         &["enter"],
         &["e"],
@@ -177,10 +243,18 @@ fn no_size_breaks_any_screen() {
         &["?"],
         &["j", "j", "j", "a"],
         &["v"],
+        &["2"],
+        &["2", "enter"],
+        &["3"],
+        &["3", "enter"],
+        &[":", "s"],
     ];
     let asks = full_inbox();
     for keys in states {
         let mut desk = Desk::showing(120, 34, &asks);
+        let gone = DecisionId::parse("g-1").unwrap();
+        desk.record([decided(&asks[4], Verdict::Approve, "user:grace", gone)]);
+        desk.show();
         for key in keys {
             desk.press(key);
         }

@@ -1,19 +1,14 @@
 //! What keys do, and do not.
 
 use registry::{
-    Event, State,
+    Event, ItemId, State,
     approval::{Attempt, Risk, Seen, Verdict, WaitTimeout},
     names::{DecisionId, WaitId},
     run::{Presence, Source},
 };
 
 use super::desk::*;
-use crate::dashboard::{
-    Effect, Msg, SubmitError,
-    model::{Hand, ItemId},
-    msg::Refused,
-    words::notice,
-};
+use crate::dashboard::{Effect, Msg, SubmitError, model::Hand, msg::Refused, words::notice};
 
 fn decision(text: &str) -> DecisionId {
     DecisionId::parse(text).unwrap()
@@ -222,7 +217,7 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
     let asks = full_inbox();
     let mut desk = Desk::showing(120, 34, &asks);
     desk.press("G k");
-    let open = desk.model.open.unwrap().id;
+    let open = desk.model.open().unwrap().id;
     let asked = asks
         .iter()
         .find(|ask| ItemId::Approval(ask.id()) == open)
@@ -235,7 +230,7 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
         decision("g-1"),
     )]);
     desk.show();
-    assert_eq!(desk.model.open.unwrap().id, open);
+    assert_eq!(desk.model.open().unwrap().id, open);
     assert_eq!(
         desk.model.inbox.order.iter().position(|id| *id == open),
         place
@@ -256,7 +251,7 @@ fn what_settles_under_the_hand_stays_until_the_hand_moves_on() {
         "{words}"
     );
     desk.press("j");
-    assert_ne!(desk.model.open.unwrap().id, open);
+    assert_ne!(desk.model.open().unwrap().id, open);
     assert!(!desk.model.inbox.order.contains(&open));
 }
 
@@ -334,7 +329,7 @@ fn a_refusal_is_said_and_the_card_stays() {
         });
         desk.show();
         assert!(desk.screen().contains(message), "{}", desk.screen());
-        assert_eq!(desk.model.open.unwrap().id, ItemId::Approval(asked.id()));
+        assert_eq!(desk.model.open().unwrap().id, ItemId::Approval(asked.id()));
     }
 }
 
@@ -567,7 +562,7 @@ fn nothing_is_drawn_while_no_shown_value_changes() {
 
 #[test]
 fn the_help_shows_the_keys_that_hold() {
-    let mut desk = Desk::with(80, 24, |setup| {
+    let mut desk = Desk::with(80, 40, |setup| {
         setup.keymap = crate::dashboard::keymap::Keymap::merged(
             "[inbox]\n\"a\" = \"none\"\n\"p\" = \"approve\"",
             "mine",

@@ -28,19 +28,23 @@ impl Dice {
 
     fn key(&mut self) -> Key {
         let often = "aaaaxxxAAyynejjkkGgrv?q";
-        match self.roll(12) {
+        match self.roll(15) {
             0 => Key::plain(Code::Enter),
             1 => Key::plain(Code::Esc),
+            2 if self.roll(3) > 0 => Key::char('1'),
             2 => Key::plain(Code::Tab),
             3 => Key::ctrl('s'),
             4 => Key::char(' '),
             5 => Key::plain(Code::Right),
-            6 => Key::char(char::from(b'0' + u8::try_from(self.roll(10)).unwrap())),
-            _ => {
-                let at = usize::try_from(self.roll(often.len() as u64)).unwrap();
-                Key::char(often.chars().nth(at).unwrap())
-            }
+            6 => self.of("0123456789111111"),
+            7 => Key::char(':'),
+            _ => self.of(often),
         }
+    }
+
+    fn of(&mut self, keys: &str) -> Key {
+        let at = usize::try_from(self.roll(keys.len() as u64)).unwrap();
+        Key::char(keys.chars().nth(at).unwrap())
     }
 }
 

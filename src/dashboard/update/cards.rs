@@ -18,7 +18,7 @@ pub(super) fn receive(
     id: ApprovalId,
     detail: Result<Detail, String>,
 ) -> Vec<Effect> {
-    let Some(approval) = model.state.approval(id) else {
+    let Some(approval) = model.stands(id).map(Stands::approval) else {
         return Vec::new();
     };
     let slot = match detail {

@@ -1,6 +1,6 @@
 //! From a key to an action, or into the text that is being typed.
 
-use registry::{approval::Verdict, limits};
+use registry::{approval::Verdict, control, limits};
 
 use super::super::{
     actions::{Action, Context},
@@ -8,12 +8,19 @@ use super::super::{
     draft::{Intent, Pasted},
     keymap::Resolved,
     keys::{Code, Key},
-    model::{DEAF, EARLY_KEYS, Front, Hand, Model, Slot},
+    model::{DEAF, EARLY_KEYS, Front, Hand, Model, Screen, Slot},
     msg::{Effect, Moment},
+    order,
     words::{self, notice},
 };
 use super::cards::{awaits_form, fetch};
-use super::moving::{back, dismiss, open_selected, page, step};
+use super::moving::{back, dismiss, enter, page, step};
+use super::palette::{open_palette, run_command, type_command};
+use super::records::fetch_again;
+use super::screens::{cycle, help, show};
+use super::steering::{
+    again, choose_task, order_here, paste_direction, type_direction, why, write,
+};
 use super::writing::{
     choice_or_text, decide_here, edit_form, edit_note, field_or_text, step_field, submit,
 };
@@ -49,8 +56,12 @@ pub(super) fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
         }
         Resolved::Nothing => {
             model.typed.clear();
-            if waiting {
+            if context == Context::Palette {
+                type_command(model, key);
+            } else if waiting {
                 type_early(model, key);
+            } else if context == Context::Steer {
+                type_direction(model, key);
             } else if context.takes_text() {
                 type_text(model, key);
             }
@@ -63,6 +74,9 @@ pub(super) fn press(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
 pub(super) fn paste(model: &mut Model, text: &str) -> Vec<Effect> {
     model.changed();
     model.typed.clear();
+    if let (None, Some(aim)) = (&model.front, model.steering.writing) {
+        return paste_direction(model, aim, text);
+    }
     if awaits_form(model) {
         model.warn("not pasted: the form is not here yet");
         return Vec::new();
@@ -130,12 +144,12 @@ fn type_text(model: &mut Model, key: Key) {
     }
 }
 
-fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
+pub(super) fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
     use Verdict::{Approve, Reject};
     let wish = |verdict, unread| Intent { verdict, unread };
     match action {
-        Action::Open => open_selected(model),
-        Action::Back => back(model),
+        Action::Open => enter(model),
+        Action::Back => back(model, at),
         Action::Next => step(model, 1),
         Action::Previous => step(model, -1),
         Action::First => step(model, isize::MIN / 2),
@@ -149,12 +163,26 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
         Action::EditNote => edit_note(model, at),
         Action::CopyId => copy_id(model),
         Action::ShowRaw => show_raw(model),
+        Action::Resume => order_here(model, at, control::Verb::Resume),
+        Action::Cancel => order_here(model, at, control::Verb::Cancel),
+        Action::Pause => order_here(model, at, control::Verb::Pause),
+        Action::Status => order_here(model, at, control::Verb::StatusQuery),
+        Action::Rewind => choose_task(model, at),
+        Action::Steer => write(model, at),
+        Action::Why => why(model, at),
         Action::FieldNext => field_or_text(model, key, 1),
         Action::FieldPrevious => field_or_text(model, key, -1),
         Action::ChoiceNext => choice_or_text(model, key, true),
         Action::ChoicePrevious => choice_or_text(model, key, false),
         Action::Submit => submit(model, at),
-        Action::Confirm => decide::confirmed(model, at),
+        Action::Confirm => confirm(model, at),
+        Action::ShowInbox => show(model, at, Screen::Inbox),
+        Action::ShowRuns => show(model, at, Screen::Runs),
+        Action::ShowHistory => show(model, at, Screen::History),
+        Action::NextScreen => cycle(model, at, 1),
+        Action::PreviousScreen => cycle(model, at, 2),
+        Action::Command => open_palette(model),
+        Action::Run => run_command(model, at, key),
         Action::Dismiss => dismiss(model),
         Action::RetryNow => retry_now(model),
         Action::Redraw => vec![Effect::Repaint],
@@ -164,16 +192,33 @@ fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Vec<Effect> {
     }
 }
 
+fn confirm(model: &mut Model, at: Moment) -> Vec<Effect> {
+    match model.front {
+        Some(Front::Stop(face)) => order::confirmed(model, at, face, control::Verb::Cancel),
+        Some(Front::Again { face, .. }) => again(model, at, face),
+        _ => decide::confirmed(model, at),
+    }
+}
+
 fn copy_id(model: &mut Model) -> Vec<Effect> {
-    let Some(id) = model.open.map(|open| open.id).or(model.inbox.selected) else {
+    let Some(id) = id_under_hand(model) else {
         return Vec::new();
     };
     model.say(format!("copied {id}"));
-    vec![Effect::Copy(id.to_string())]
+    vec![Effect::Copy(id)]
+}
+
+fn id_under_hand(model: &Model) -> Option<String> {
+    let open = model.open().map(|open| open.id.to_string());
+    open.or_else(|| match model.screen {
+        Screen::Inbox => Some(model.inbox.selected?.to_string()),
+        Screen::Runs => Some(model.runs.list.selected?.to_string()),
+        Screen::History => Some(model.past.selected()?.approval.id.to_string()),
+    })
 }
 
 fn show_raw(model: &mut Model) -> Vec<Effect> {
-    if let Some(open) = &mut model.open {
+    if let Some(open) = model.open_mut() {
         open.raw = !open.raw;
         open.top = 0;
     }
@@ -188,6 +233,9 @@ fn retry_now(model: &mut Model) -> Vec<Effect> {
 }
 
 fn refetch_failed(model: &mut Model) -> Vec<Effect> {
+    if model.screen != Screen::Inbox && model.open().is_none() && model.has_failed() {
+        return fetch_again(model);
+    }
     match model.open_approval().map(|id| (id, model.cards.get(&id))) {
         Some((id, Some(Slot::Failed(_)))) => fetch(model, id),
         Some(_) | None => {
@@ -195,14 +243,4 @@ fn refetch_failed(model: &mut Model) -> Vec<Effect> {
             Vec::new()
         }
     }
-}
-
-fn help(model: &mut Model) -> Vec<Effect> {
-    let about = |of| Some(Front::Help { of, top: 0 });
-    model.front = match model.front.take() {
-        Some(Front::Help { .. }) => None,
-        Some(Front::Sure { .. }) => about(Context::Confirm),
-        None => about(model.hand.context()),
-    };
-    Vec::new()
 }

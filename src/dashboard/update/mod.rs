@@ -3,17 +3,26 @@
 mod cards;
 mod keys;
 mod moving;
+mod palette;
+mod records;
+mod screens;
+mod steering;
 mod stream;
 mod writing;
+
+use registry::ItemId;
 
 use self::cards::receive;
 use self::keys::{paste, press};
 use self::moving::follow;
-use self::stream::{connect, mirror, record};
+use self::records::{receive_page, receive_record};
+use self::stream::{connect, record, stand};
+
 use super::{
     decide,
-    model::{Front, ItemId, Model, URGENT},
+    model::{Front, Model, Screen, URGENT},
     msg::{Drawn, Effect, Moment, Msg},
+    order,
 };
 
 /// Changes the model, and says what is to be done. `at` never goes back.
@@ -28,15 +37,18 @@ pub fn update(model: &mut Model, at: Moment, msg: Msg) -> Vec<Effect> {
         Msg::Focus(focused) => focus(model, focused),
         Msg::Tick => Vec::new(),
         Msg::Link(link) => connect(model, at, link),
-        Msg::Snapshot { state, server_now } => {
-            model.state = state;
-            model.synced = true;
-            mirror(model, at, server_now)
-        }
+        Msg::Snapshot { state, server_now } => stand(model, at, state, server_now),
         Msg::Recorded { events, server_now } => record(model, at, &events, server_now),
         Msg::Detail { id, detail } => receive(model, at, id, detail),
+        Msg::RunRecord { id, record } => receive_record(model, id, record),
+        Msg::History { before, page } => receive_page(model, before, page),
         Msg::Decided { decision, result } => {
             decide::answered(model, &decision, result);
+            model.changed();
+            Vec::new()
+        }
+        Msg::Ordered { order, result } => {
+            order::answered(model, &order, result);
             model.changed();
             Vec::new()
         }
@@ -79,7 +91,12 @@ fn focus(model: &mut Model, focused: bool) -> Vec<Effect> {
 fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
     model.drawn_generation = Some(drawn.generation);
     if let Some(list) = drawn.list {
-        model.inbox.top = list.rows.top;
+        let top = match model.screen {
+            Screen::Inbox => &mut model.inbox.top,
+            Screen::Runs => &mut model.runs.list.top,
+            Screen::History => &mut model.past.list.top,
+        };
+        *top = list.rows.top;
     }
     let standing = drawn
         .card
@@ -97,18 +114,36 @@ fn drew(model: &mut Model, at: Moment, drawn: Drawn) -> Vec<Effect> {
         for range in &card.seen {
             seen.add(range.clone());
         }
-        if let Some(open) = model
-            .open
-            .as_mut()
-            .filter(|open| open.id == ItemId::Approval(card.face.id))
-        {
+        let drawn_id = ItemId::Approval(card.face.id);
+        if let Some(open) = model.open_mut().filter(|open| open.id == drawn_id) {
             open.top = card.rows.top;
         }
     }
+    drew_run(model, at, &drawn);
     if let (Some(Front::Help { top, .. }), Some(rows)) = (&mut model.front, drawn.help) {
         *top = rows.top;
+    }
+    if let Some(lanes) = drawn.lanes {
+        model.runs.lanes_top = lanes.top;
     }
     model.drawn = Some(drawn);
     model.wake = model.wakes_after(at);
     Vec::new()
+}
+
+/// The same for the card of a run that stands still.
+fn drew_run(model: &mut Model, at: Moment, drawn: &Drawn) {
+    let confirming = drawn.confirming;
+    let before = model.steering.standing;
+    model.steering.standing = drawn.run.map(|run| match before {
+        Some((same, sure, since)) if same == run.face && sure == confirming => (same, sure, since),
+        _ => (run.face, confirming, at),
+    });
+    let drawn_id = drawn.run.and_then(|run| run.face.held);
+    if let (Some(id), Some(run)) = (model.open_held(), drawn.run)
+        && drawn_id == Some(id)
+        && let Some(open) = model.open_mut()
+    {
+        open.top = run.rows.top;
+    }
 }

@@ -1,10 +1,40 @@
 //! Going from card to card, and about in one.
 
+use registry::ItemId;
+
 use super::super::{
-    model::{Front, Hand, ItemId, Model, Open},
-    msg::Effect,
+    model::{Front, Hand, Model, Open, Screen},
+    msg::{Drawn, Effect, Moment},
 };
 use super::cards::{awaits_form, fetch_unless_here};
+use super::palette::step_command;
+use super::records::{fetch_older, fetch_record};
+use super::screens::show;
+use super::steering::{leave, step_task};
+
+/// Hands the keyboard to what is selected.
+pub(super) fn enter(model: &mut Model) -> Vec<Effect> {
+    match model.screen {
+        Screen::Inbox => open_selected(model),
+        Screen::Runs => {
+            model.hand = Hand::Card;
+            Vec::new()
+        }
+        Screen::History => open_ended(model),
+    }
+}
+
+/// What has ended is opened like anything else.
+fn open_ended(model: &mut Model) -> Vec<Effect> {
+    let Some(id) = model.past.selected().map(|settled| settled.approval.id) else {
+        return Vec::new();
+    };
+    model
+        .opened
+        .insert(Screen::History, Open::of(ItemId::Approval(id)));
+    model.hand = Hand::Card;
+    fetch_unless_here(model, id)
+}
 
 /// Opens what is selected, and hands it the keyboard.
 pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
@@ -16,35 +46,33 @@ pub(super) fn open_selected(model: &mut Model) -> Vec<Effect> {
     effects
 }
 
-fn open(model: &mut Model, id: ItemId) -> Vec<Effect> {
-    if model.open.is_some_and(|open| open.id == id) {
+pub(super) fn open(model: &mut Model, id: ItemId) -> Vec<Effect> {
+    if model.open().is_some_and(|open| open.id == id) {
         return Vec::new();
     }
-    let left = model.open.replace(Open {
-        id,
-        top: 0,
-        raw: false,
-    });
+    let left = model.opened.insert(Screen::Inbox, Open::of(id));
     model.inbox.selected = Some(id);
     if left.is_some_and(|left| !model.waits(left.id)) {
         drop_ended(model);
     }
     match id {
         ItemId::Approval(id) => fetch_unless_here(model, id),
+        // All that it shows came with the stream.
+        ItemId::Escalation(_) => Vec::new(),
     }
 }
 
 /// Where list and card stand side by side, a card is always open.
 pub(super) fn follow(model: &mut Model) -> Vec<Effect> {
     match model.inbox.selected {
-        Some(id) if model.is_wide() && model.open.is_none() => open(model, id),
+        Some(id) if model.is_wide() && model.open().is_none() => open(model, id),
         Some(_) | None => Vec::new(),
     }
 }
 
 /// A question that ended stays in the list only while it is under the hand.
 fn drop_ended(model: &mut Model) {
-    let open = model.open.map(|open| open.id);
+    let open = model.open().map(|open| open.id);
     let kept = model.inbox.order.iter().copied();
     let kept: Vec<ItemId> = kept
         .filter(|id| Some(*id) == open || model.waits(*id))
@@ -55,15 +83,15 @@ fn drop_ended(model: &mut Model) {
 }
 
 pub(super) fn close(model: &mut Model) {
-    model.open = None;
+    model.opened.remove(&model.screen);
     model.hand = Hand::List;
-    model.front = model
-        .front
-        .take()
-        .filter(|front| matches!(front, Front::Help { .. }));
+    model.front = model.front.take().filter(|front| !front.decides());
 }
 
-pub(super) fn back(model: &mut Model) -> Vec<Effect> {
+pub(super) fn back(model: &mut Model, at: Moment) -> Vec<Effect> {
+    if model.steering.writing.is_some() {
+        return leave(model);
+    }
     match model.hand {
         Hand::Field(_) | Hand::Note => {
             if let Some(draft) = model
@@ -79,6 +107,11 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
                 model.notice = None;
             }
             model.hand = Hand::Card;
+            Vec::new()
+        }
+        Hand::List if model.screen != Screen::Inbox => show(model, at, Screen::Inbox),
+        Hand::Card if model.screen != Screen::Inbox => {
+            close(model);
             Vec::new()
         }
         Hand::Card | Hand::List if model.is_wide() => {
@@ -114,8 +147,12 @@ pub(super) fn dismiss(model: &mut Model) -> Vec<Effect> {
     if model.front.take().is_some() {
         return Vec::new();
     }
-    let ended = model.open.is_some_and(|open| !model.waits(open.id));
+    let ended = model.open().is_some_and(|open| !model.waits(open.id));
     if !ended {
+        return Vec::new();
+    }
+    if model.screen != Screen::Inbox {
+        close(model);
         return Vec::new();
     }
     let beside = neighbour(model);
@@ -129,13 +166,29 @@ pub(super) fn dismiss(model: &mut Model) -> Vec<Effect> {
 }
 
 pub(super) fn step(model: &mut Model, by: isize) -> Vec<Effect> {
-    if let Some(Front::Help { top, .. }) = &mut model.front {
-        *top = clamp(*top, by, usize::MAX / 4);
-        return Vec::new();
+    match &mut model.front {
+        Some(Front::Help { top, .. }) => {
+            *top = clamp(*top, by, usize::MAX / 4);
+            return Vec::new();
+        }
+        Some(Front::Palette(_)) => {
+            step_command(model, by);
+            return Vec::new();
+        }
+        Some(Front::Again { .. }) => {
+            step_task(model, by);
+            return Vec::new();
+        }
+        Some(Front::Sure { .. } | Front::Stop(_)) | None => {}
     }
-    match model.hand {
-        Hand::List => select(model, by),
-        Hand::Card | Hand::Field(_) | Hand::Note => scroll(model, by),
+    match (model.screen, model.hand) {
+        (Screen::Inbox, Hand::List) => select(model, by),
+        (Screen::Runs, Hand::List) => select_run(model, by),
+        (Screen::History, Hand::List) => select_ended(model, by),
+        (Screen::Runs, _) => scroll_lanes(model, by),
+        (Screen::Inbox | Screen::History, Hand::Card | Hand::Field(_) | Hand::Note) => {
+            scroll(model, by)
+        }
     }
 }
 
@@ -155,20 +208,35 @@ fn select(model: &mut Model, by: isize) -> Vec<Effect> {
     if model.is_wide() {
         return open(model, id);
     }
-    if model.open.take_if(|open| open.id != id).is_some() {
+    if model.open().is_some_and(|open| open.id != id) {
+        model.opened.remove(&Screen::Inbox);
         drop_ended(model);
     }
     Vec::new()
 }
 
-fn scroll(model: &mut Model, by: isize) -> Vec<Effect> {
-    let rows = model
-        .drawn
-        .as_ref()
-        .and_then(|drawn| drawn.card.as_ref())
-        .map(|card| card.rows);
+fn select_run(model: &mut Model, by: isize) -> Vec<Effect> {
+    model.runs.list.selected = model.runs.list.beside(by);
+    model.runs.lanes_top = 0;
+    fetch_record(model)
+}
+
+fn select_ended(model: &mut Model, by: isize) -> Vec<Effect> {
+    model.past.list.selected = model.past.list.beside(by);
+    fetch_older(model)
+}
+
+fn scroll_lanes(model: &mut Model, by: isize) -> Vec<Effect> {
+    let rows = model.drawn.as_ref().and_then(|drawn| drawn.lanes);
     let last = rows.map_or(0, |rows| rows.all.saturating_sub(rows.height));
-    if let Some(open) = &mut model.open {
+    model.runs.lanes_top = clamp(model.runs.lanes_top, by, last);
+    Vec::new()
+}
+
+fn scroll(model: &mut Model, by: isize) -> Vec<Effect> {
+    let rows = model.drawn.as_ref().and_then(Drawn::card_rows);
+    let last = rows.map_or(0, |rows| rows.all.saturating_sub(rows.height));
+    if let Some(open) = model.open_mut() {
         open.top = clamp(open.top, by, last);
     }
     Vec::new()
@@ -181,9 +249,10 @@ pub(super) fn page(model: &mut Model, pages: isize) -> Vec<Effect> {
         (None, Hand::List) => drawn
             .and_then(|drawn| drawn.list)
             .map(|list| list.rows.height),
-        (None, _) => drawn
-            .and_then(|drawn| drawn.card.as_ref())
-            .map(|card| card.rows.height),
+        (None, _) if model.screen == Screen::Runs => {
+            drawn.and_then(|drawn| drawn.lanes).map(|rows| rows.height)
+        }
+        (None, _) => drawn.and_then(Drawn::card_rows).map(|rows| rows.height),
     };
     let rows = height.unwrap_or(10).saturating_sub(1).max(1);
     step(model, pages * isize::try_from(rows).unwrap_or(10))

@@ -8,6 +8,7 @@ use super::super::{
     keys::{Code, Key},
     model::{DEAF, Hand, Model, Slot, Stands},
     msg::{Effect, Moment},
+    order,
     words::{self, notice},
 };
 use super::moving::open_selected;
@@ -22,6 +23,10 @@ pub(super) fn decide_here(model: &mut Model, at: Moment, intent: Intent) -> Vec<
         let effects = open_selected(model);
         model.say(notice::READ_FIRST);
         return effects;
+    }
+    if model.open_held().is_some() {
+        model.warn(notice::NO_QUESTION);
+        return Vec::new();
     }
     decide::decide(model, at, intent)
 }
@@ -47,7 +52,7 @@ pub(super) fn edit_note(model: &mut Model, at: Moment) -> Vec<Effect> {
 /// Opens the card if need be. None: nothing can be written for it, and the letters that follow mean nothing else.
 fn to_edit(model: &mut Model, at: Moment) -> (Option<ApprovalId>, Vec<Effect>) {
     let effects = match model.inbox.selected {
-        Some(_) if model.open.is_none() => open_selected(model),
+        Some(_) if model.open().is_none() => open_selected(model),
         Some(_) | None => Vec::new(),
     };
     let stands = model
@@ -56,6 +61,7 @@ fn to_edit(model: &mut Model, at: Moment) -> (Option<ApprovalId>, Vec<Effect>) {
     let why = match stands {
         Some((id, Stands::Waits(_))) => return (Some(id), effects),
         Some((_, Stands::Ended(settled))) => format!("already {}", words::ended(settled)),
+        None if model.open_held().is_some() => notice::NO_QUESTION.to_owned(),
         None => notice::NO_CARD.to_owned(),
     };
     cannot_edit(model, at, why);
@@ -140,6 +146,9 @@ pub(super) fn step_field(model: &mut Model, by: isize) {
 
 /// Done with the text. Where a decision waits for the form, it goes on now.
 pub(super) fn submit(model: &mut Model, at: Moment) -> Vec<Effect> {
+    if model.steering.writing.is_some() {
+        return order::steer(model, at);
+    }
     let Some(id) = model.open_approval() else {
         return Vec::new();
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratatui::layout::Rect;
 use registry::{
-    Approval, ApprovalId,
+    Approval,
     approval::{AppliedResult, Delivery, DeliveryState, Pending, Risk, Settled, Verdict},
     run::Source,
 };
@@ -98,11 +98,11 @@ impl Scene<'_> {
     }
 
     fn opened(&self) -> Option<(Open, Face, Stands<'_>)> {
-        let open = self.model.open?;
+        let open = self.model.open()?;
         Some((
             open,
             self.model.face()?,
-            self.model.stands(open.id.approval()?)?,
+            self.model.stands(self.model.open_approval()?)?,
         ))
     }
 
@@ -388,11 +388,14 @@ impl Scene<'_> {
             lines.push(Line::of(Role::Warn, words));
             return lines;
         }
-        lines.push(self.actions(id));
+        match self.model.not_ours(&pending.approval) {
+            Some(why) => lines.push(Line::of(Role::Muted, why)),
+            None => lines.push(self.actions(&pending.approval)),
+        }
         lines
     }
 
-    fn actions(&self, id: ApprovalId) -> Line {
+    fn actions(&self, approval: &Approval) -> Line {
         let context = self.model.context();
         // While text is typed the other keys are letters.
         if context.takes_text() {
@@ -404,12 +407,8 @@ impl Scene<'_> {
             );
             return Line::of(Role::Muted, words);
         }
-        let has_form = self
-            .model
-            .card(id)
-            .is_some_and(|card| !card.form.is_empty());
         let mut actions = vec![(Action::Approve, "approve"), (Action::Reject, "reject")];
-        if has_form {
+        if approval.fields > 0 {
             actions.push((Action::EditForm, "edit form"));
         }
         actions.extend([
@@ -462,10 +461,12 @@ fn outcome(pen: &Pen<'_, '_>, settled: &Settled) -> Vec<Line> {
         Role::Strong,
         format!("{sign} {}", words::ended(settled)),
     )];
-    if let Some(decision) = settled
-        .decision()
-        .filter(|decision| !decision.note.is_empty())
-    {
+    let decision = settled.decision();
+    let answers = decision.map(|decision| words::answers(&decision.answers));
+    if let Some(answers) = answers.filter(|answers| !answers.is_empty()) {
+        lines.push(Line::of(Role::Muted, format!("answered: {answers}")));
+    }
+    if let Some(decision) = decision.filter(|decision| !decision.note.is_empty()) {
         lines.push(Line::of(
             Role::Muted,
             format!("note: {}", decision.note.line()),

@@ -56,27 +56,61 @@ impl Scene<'_> {
         );
         let by = cut(&pen.spelled(&by), usize::from(text.width), pen.signs.more);
         pen.put(text, text.x, text.y + 1, Role::Muted, &by);
+        for (row, y) in runs.rows.iter().zip(text.y + 2..text.bottom()) {
+            pen.row(text, y, &runs, row);
+        }
+        self.no_or_yes(pen, text, "yes, approve");
+    }
+
+    /// The same for something else than a question, with what would follow.
+    pub(super) fn sure(
+        &self,
+        pen: &mut Pen<'_, '_>,
+        area: Rect,
+        asks: &str,
+        lines: Vec<Line>,
+        yes: &str,
+    ) {
+        let width = WIDTH.min(area.width.saturating_sub(4));
+        let page = Page::lay(lines, usize::from(width.saturating_sub(4)));
+        let rows = u16::try_from(page.rows.len()).unwrap_or(0);
+        let height = (rows + 4).min(area.height);
+        let boxed = Rect {
+            x: area.x + (area.width - width) / 2,
+            y: area.y + (area.height - height) / 2,
+            width,
+            height,
+        };
+        pen.clear(boxed);
+        let titles = Titles {
+            left: &[(Role::Danger, asks)],
+            ..Titles::default()
+        };
+        let inside = pen.frame(boxed, Role::Danger, &titles);
+        let text = Rect {
+            x: inside.x + 1,
+            width: inside.width.saturating_sub(2),
+            ..inside
+        };
+        let answers = text.bottom().saturating_sub(1);
+        for (row, y) in page.rows.iter().zip(text.y..answers) {
+            pen.row(text, y, &page, row);
+        }
+        self.no_or_yes(pen, text, yes);
+    }
+
+    /// The answers in the last row, with the cursor on "no".
+    fn no_or_yes(&self, pen: &mut Pen<'_, '_>, text: Rect, yes: &str) {
         let no = format!(
             "{} no ({}) ",
             pen.signs.here,
             self.key(Context::Confirm, Action::Dismiss)
         );
-        let yes = format!(
-            "yes, approve ({})",
-            self.key(Context::Confirm, Action::Confirm)
-        );
-        for (row, y) in runs.rows.iter().zip(text.y + 2..text.bottom()) {
-            pen.row(text, y, &runs, row);
-        }
+        let yes = format!("{yes} ({})", self.key(Context::Confirm, Action::Confirm));
         let y = text.bottom().saturating_sub(1);
         let x = pen.put(text, text.x, y, Role::Selected, &no);
-        pen.put(
-            text,
-            x.max(text.x + u16::try_from(columns(&no)).unwrap_or(0)) + 3,
-            y,
-            Role::Text,
-            &yes,
-        );
+        let x = x.max(text.x + u16::try_from(columns(&no)).unwrap_or(0));
+        pen.put(text, x + 3, y, Role::Text, &yes);
     }
 
     /// The tool, and the first rows of its arguments as they stand on the card.
@@ -101,7 +135,7 @@ impl Scene<'_> {
             });
         }
         let named = lines.len();
-        let raw = self.model.open.is_some_and(|open| open.raw);
+        let raw = self.model.open().is_some_and(|open| open.raw);
         if let Some(card) = self.model.card(face.id) {
             lines.extend(card.text(raw).args().iter().cloned());
         }

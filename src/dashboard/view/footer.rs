@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::{
     super::{
         actions::{Action, Context},
+        keymap::Binding,
         lines::{columns, cut},
         model::Hand,
         theme::Role,
@@ -20,11 +21,47 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
             (Action::Open, "open"),
             (Action::Approve, "approve"),
             (Action::Reject, "reject"),
+            (Action::Resume, "resume"),
+            (Action::Steer, "steer"),
+            (Action::Cancel, "cancel"),
+            (Action::Why, "why"),
             (Action::EditForm, "form"),
             (Action::EditNote, "note"),
+            (Action::ShowRuns, "runs"),
+            (Action::ShowHistory, "history"),
             (Action::Next, "next"),
             (Action::ShowRaw, "raw"),
             (Action::CopyId, "copy id"),
+            (Action::Command, "command"),
+        ],
+        Context::Runs => &[
+            (Action::Open, "lanes"),
+            (Action::Pause, "pause"),
+            (Action::Resume, "resume"),
+            (Action::Steer, "steer"),
+            (Action::Cancel, "cancel"),
+            (Action::Status, "status"),
+            (Action::Rewind, "rewind"),
+            (Action::Next, "next"),
+            (Action::Back, "back"),
+            (Action::CopyId, "copy id"),
+            (Action::ShowInbox, "inbox"),
+            (Action::ShowHistory, "history"),
+            (Action::Command, "command"),
+        ],
+        Context::History => &[
+            (Action::Open, "open"),
+            (Action::Next, "next"),
+            (Action::Back, "back"),
+            (Action::CopyId, "copy id"),
+            (Action::ShowInbox, "inbox"),
+            (Action::ShowRuns, "runs"),
+            (Action::Command, "command"),
+        ],
+        Context::Palette => &[
+            (Action::Run, "run"),
+            (Action::Dismiss, "leave"),
+            (Action::Next, "next"),
         ],
         Context::Card => &[
             (Action::Back, "back"),
@@ -36,6 +73,21 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
             (Action::ShowRaw, "raw"),
             (Action::CopyId, "copy id"),
         ],
+        Context::Escalation => &[
+            (Action::Back, "back"),
+            (Action::Resume, "resume"),
+            (Action::Steer, "steer"),
+            (Action::Cancel, "cancel"),
+            (Action::Why, "why"),
+            (Action::Next, "scroll"),
+            (Action::CopyId, "copy id"),
+        ],
+        Context::Rewind => &[
+            (Action::Confirm, "yes, do it again"),
+            (Action::Dismiss, "no"),
+            (Action::Next, "next task"),
+        ],
+        Context::Steer => &[(Action::Submit, "send"), (Action::Back, "keep as draft")],
         Context::Form => &[
             (Action::Submit, "keep"),
             (Action::Back, "back"),
@@ -48,23 +100,16 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
     }
 }
 
-/// What an answered question no longer takes.
-fn decides(action: Action) -> bool {
-    use Action::{Approve, ApproveUnread, EditForm, EditNote, Reject};
-    matches!(
-        action,
-        Approve | ApproveUnread | Reject | EditForm | EditNote
-    )
-}
-
 /// Which key to name, where several do it.
 pub(super) fn preferred(action: Action) -> &'static str {
     match action {
         Action::Next => "↓",
+        Action::Previous => "↑",
         Action::ChoiceNext => "→",
         Action::Help => "?",
         Action::Quit => "q",
         Action::Dismiss => "n",
+        Action::ShowInbox => "1",
         _ => "",
     }
 }
@@ -75,6 +120,7 @@ impl Scene<'_> {
         let last = [(Action::Help, "help"), (Action::Quit, "quit")];
         let last: Vec<(String, &str)> = last
             .into_iter()
+            .filter(|_| self.model.typed.is_empty())
             .filter(|(action, _)| !(context == Context::Help && *action == Action::Help))
             .map(|(action, word)| (self.key(context, action), word))
             .collect();
@@ -97,6 +143,7 @@ impl Scene<'_> {
                 let words = cut(&words, usize::from(room.width), pen.signs.more);
                 pen.put(room, row.x, row.y, role, &words) + 2
             }
+            None if !self.model.typed.is_empty() => self.continuations(pen, room, context),
             None => self.hints(pen, room, context),
         };
         for (key, word) in &last {
@@ -111,15 +158,9 @@ impl Scene<'_> {
 
     fn hints(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
         let mut x = room.x + 1;
-        let nothing = self.model.inbox.order.is_empty() && context == Context::Inbox;
-        let ended = self
-            .model
-            .open
-            .is_some_and(|open| !self.model.waits(open.id));
-        let possible = |action: Action| !(nothing || ended && decides(action));
         for (action, word) in hints(context)
             .iter()
-            .filter(|(action, _)| possible(*action))
+            .filter(|(action, _)| self.model.is_possible(*action))
         {
             let word = self.word(*action, word);
             let key = self.key(context, *action);
@@ -137,6 +178,20 @@ impl Scene<'_> {
         x
     }
 
+    /// A sequence has begun: what the next key makes of it.
+    fn continuations(&self, pen: &mut Pen<'_, '_>, room: Rect, context: Context) -> u16 {
+        let model = self.model;
+        let begun: Vec<String> = model.typed.iter().map(|key| key.pretty()).collect();
+        let begun = pen.spelled(&format!(" {}…  ", begun.join(" ")));
+        let mut x = pen.put(room, room.x, room.y, Role::Strong, &begun);
+        for Binding { keys, action } in model.setup.keymap.continuations(context, &model.typed) {
+            let (key, what) = (pen.spelled(&keys), format!(" {}  ", action.describe()));
+            x = pen.pieces(room, x, room.y, &[(Role::Hint, &key), (Role::Muted, &what)]);
+        }
+        let leave = [(Role::Hint, "esc"), (Role::Muted, " leave  ")];
+        pen.pieces(room, x, room.y, &leave)
+    }
+
     /// In a form that stood in the way of a decision, the key that keeps the text also sends it.
     fn word(&self, action: Action, word: &str) -> String {
         let draft = self
@@ -145,6 +200,7 @@ impl Scene<'_> {
             .and_then(|id| self.model.draft_of(id));
         let intent = draft.and_then(|draft| draft.intent);
         match (action, self.model.hand, intent) {
+            (Action::Next, Hand::Card, _) => "scroll".to_owned(),
             (Action::Submit, Hand::Field(_), Some(intent)) => super::words::sends(intent.verdict),
             _ => word.to_owned(),
         }

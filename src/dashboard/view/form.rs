@@ -337,7 +337,11 @@ fn boxed(value: &str, cursor: Option<usize>) -> Vec<Part> {
     parts
 }
 
-fn area_lines(area: &TextArea<'static>, hang: usize, has_cursor: bool) -> Vec<Vec<Part>> {
+pub(super) fn area_lines(
+    area: &TextArea<'static>,
+    hang: usize,
+    has_cursor: bool,
+) -> Vec<Vec<Part>> {
     let cursor = area.cursor();
     let role = if has_cursor {
         Role::Editing

@@ -6,6 +6,7 @@ use registry::Untrusted;
 use super::{
     super::{
         lines::{columns, cut},
+        model::Screen,
         msg::Link,
         theme::Role,
         words,
@@ -13,7 +14,6 @@ use super::{
     Pen, Scene,
 };
 
-const NAME: &str = " pilothouse";
 /// What the label keeps while who we are stands in the row.
 const LABEL: usize = 8;
 /// The blanks around the counts.
@@ -24,10 +24,14 @@ impl Scene<'_> {
         let me = self.me();
         let (role, state) = self.link_state(pen);
         let server = pen.spelled(&self.server());
+        let name = match self.model.screen {
+            Screen::Inbox => " pilothouse".to_owned(),
+            other => format!(" pilothouse {} {}", pen.signs.then, other.word()),
+        };
         // The counts win; the label gives way, and who we are before it is unreadable.
         let least = LABEL.min(columns(&server));
         let beside = |counts: &str| {
-            let fixed = NAME.len() + 4 + columns(&state) + columns(counts) + GAPS;
+            let fixed = columns(&name) + 4 + columns(&state) + columns(counts) + GAPS;
             usize::from(row.width).saturating_sub(fixed)
         };
         let counts = pen.spelled(&self.counts(true));
@@ -45,7 +49,7 @@ impl Scene<'_> {
         let room = room.min(usize::from(row.width) / 3);
         let server = cut(&server, room, pen.signs.more);
         let left = [
-            (Role::Strong, NAME),
+            (Role::Strong, name.as_str()),
             (Role::Text, "  "),
             (Role::Muted, server.as_str()),
             (Role::Text, "  "),
@@ -88,13 +92,13 @@ impl Scene<'_> {
         if !self.model.synced {
             return String::new();
         }
-        let waiting = self.model.waiting;
-        match self.model.expiring() {
-            expiring if expiring > 0 && whole => {
-                format!("{waiting} waiting · {expiring} expiring")
-            }
-            _ => format!("{waiting} waiting"),
-        }
+        let model = self.model;
+        let paused = (model.paused > 0).then(|| format!("{} paused", model.paused));
+        let waiting = format!("{} waiting", model.waiting);
+        let expiring = model.expiring();
+        let expiring = (expiring > 0 && whole).then(|| format!("{expiring} expiring"));
+        let counts = paused.into_iter().chain([waiting]).chain(expiring);
+        counts.collect::<Vec<_>>().join(" · ")
     }
 
     fn me(&self) -> String {

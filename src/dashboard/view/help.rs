@@ -21,7 +21,13 @@ impl Scene<'_> {
             Context::Card,
             Context::Form,
             Context::Note,
+            Context::Escalation,
+            Context::Steer,
+            Context::Rewind,
             Context::Confirm,
+            Context::Runs,
+            Context::History,
+            Context::Palette,
         ];
         let mut lines = Vec::new();
         self.section(pen, &mut lines, of, true);
@@ -112,11 +118,17 @@ impl Scene<'_> {
 fn words(context: Context) -> &'static str {
     match context {
         Context::Global => "EVERY PLACE",
-        Context::Inbox => "THE LIST",
+        Context::Inbox => "THE INBOX",
         Context::Card => "A CARD",
         Context::Form => "A FORM",
         Context::Note => "A NOTE",
+        Context::Escalation => "A RUN THAT STANDS STILL",
+        Context::Steer => "A DIRECTION",
+        Context::Rewind => "A TASK TO DO AGAIN",
         Context::Confirm => "«ARE YOU SURE?»",
         Context::Help => "THE HELP",
+        Context::Runs => "THE RUNS",
+        Context::History => "THE HISTORY",
+        Context::Palette => "THE COMMANDS",
     }
 }

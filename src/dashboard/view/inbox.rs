@@ -1,14 +1,14 @@
 //! The list of what waits. Only the rows that fit are made.
 
 use ratatui::layout::Rect;
-use registry::{ApprovalId, approval::Settled};
+use registry::{ApprovalId, ItemId, approval::Settled};
 
 use super::{
     super::{
         actions::{Action, Context},
         lines::{columns, cut, fit},
         listing::Listing,
-        model::{Hand, ItemId, Progress, Stands, URGENT},
+        model::{Hand, Progress, Stands, URGENT},
         msg::ListDrawn,
         theme::Role,
         words,
@@ -33,15 +33,22 @@ impl Scene<'_> {
             ..Titles::default()
         };
         let inside = pen.frame(area, role, &titles);
-        let rows = model.inbox.window(usize::from(inside.height));
+        let (rows, line_after) = self.inbox_rows(usize::from(inside.height));
         if rows.all == 0 {
             self.nothing(pen, inside);
         }
-        let shown = model.inbox.shown(rows).filter_map(ItemId::approval);
-        let agents = shown.filter_map(|id| Some(model.stands(id)?.approval()));
-        let agents = agents.map(|approval| columns(approval.from.agent.line().as_str()));
+        let shown = model.inbox.shown(rows).filter_map(|id| match id {
+            ItemId::Approval(id) => Some(model.stands(id)?.approval()),
+            ItemId::Escalation(_) => None,
+        });
+        let agents = shown.map(|approval| columns(approval.from.agent.line().as_str()));
         let widest = agents.max().unwrap_or(0);
-        for (id, y) in model.inbox.shown(rows).zip(inside.y..inside.bottom()) {
+        for (n, id) in model.inbox.shown(rows).enumerate() {
+            let below_line = line_after.is_some_and(|line| n >= line);
+            let y = inside.y + u16::try_from(n).unwrap_or(u16::MAX) + u16::from(below_line);
+            if line_after == Some(n) {
+                pen.rule(area, y - 1, role, None);
+            }
             let row = Rect {
                 y,
                 height: 1,
@@ -49,6 +56,7 @@ impl Scene<'_> {
             };
             match id {
                 ItemId::Approval(id) => self.approval_row(pen, row, id, widest),
+                ItemId::Escalation(id) => self.held_row(pen, row, id),
             }
             if !model.is_online() {
                 pen.dim(row);

@@ -3,19 +3,26 @@
 mod banner;
 mod card;
 mod confirm;
+mod escalation;
 mod footer;
 mod form;
 mod header;
+mod held;
 mod help;
+mod history;
 mod inbox;
+mod orders;
+mod palette;
 mod pen;
+mod runs;
+mod steer;
 
 use ratatui::{Frame, layout::Rect};
 use registry::Timestamp;
 
 use self::pen::Pen;
 use super::{
-    model::{Front, Hand, Model, SMALLEST, WIDE_COLUMNS},
+    model::{Front, Hand, Model, SMALLEST, Screen, WIDE_COLUMNS},
     msg::{Drawn, Moment},
     theme::Role,
     words,
@@ -53,21 +60,23 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn tiny(&self, pen: &mut Pen<'_, '_>, area: Rect) {
-        let words = format!(
-            "{} · make the window larger",
-            self.waiting(self.model.waiting)
-        );
+        let words = format!("{} · make the window larger", self.waiting());
         let words = pen.spelled(&words);
         pen.put(area, area.x, area.y, Role::Strong, &words);
     }
 
-    fn waiting(&self, waiting: usize) -> String {
+    fn waiting(&self) -> String {
+        let (paused, waiting) = (self.model.paused, self.model.waiting);
+        let paused = match paused {
+            0 => String::new(),
+            paused => format!("{paused} paused · "),
+        };
         let link = if self.model.is_online() {
             ""
         } else {
             "offline · "
         };
-        format!("{link}{waiting} waiting")
+        format!("{link}{paused}{waiting} waiting")
     }
 
     fn whole(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
@@ -92,13 +101,43 @@ impl Scene<'_> {
                 }
                 self.confirm(pen, rest, face);
             }
-            None => self.panels(pen, rest, drawn),
+            Some(Front::Stop(face)) => {
+                self.panels(pen, rest, drawn);
+                drawn.confirming = drawn.run.is_some();
+                self.stop(pen, rest, face);
+            }
+            Some(Front::Again { face, at }) => {
+                self.panels(pen, rest, drawn);
+                drawn.confirming = drawn.run.is_some();
+                self.again(pen, rest, face, *at);
+            }
+            Some(Front::Palette(palette)) => {
+                let rows = palette::height(rest);
+                let below = take_rows_below(&mut rest, rows);
+                self.panels(pen, rest, drawn);
+                self.palette(pen, below, palette);
+            }
+            None => {
+                self.panels(pen, rest, drawn);
+                self.steer(pen, rest);
+            }
         }
         self.footer(pen, footer);
     }
 
     fn panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
-        let open = self.model.open;
+        match self.model.screen {
+            Screen::Inbox => self.inbox_panels(pen, area, drawn),
+            Screen::Runs => self.runs_panels(pen, area, drawn),
+            Screen::History if self.model.open().is_some() => {
+                drawn.card = self.card_panel(pen, area);
+            }
+            Screen::History => drawn.list = Some(self.history(pen, area)),
+        }
+    }
+
+    fn inbox_panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        let open = self.model.open();
         if area.width >= WIDE_COLUMNS {
             let left = (area.width * 43 / 100).clamp(40, 64);
             let (list, card) = (
@@ -113,11 +152,18 @@ impl Scene<'_> {
                 },
             );
             drawn.list = Some(self.inbox(pen, list));
-            drawn.card = self.card_panel(pen, card);
+            self.open_card(pen, card, drawn);
         } else if open.is_some() && self.model.hand != Hand::List {
-            drawn.card = self.card_panel(pen, area);
+            self.open_card(pen, area, drawn);
         } else {
             drawn.list = Some(self.inbox(pen, area));
+        }
+    }
+
+    fn open_card(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
+        match self.model.open_held() {
+            Some(id) => drawn.run = self.held_panel(pen, area, id),
+            None => drawn.card = self.card_panel(pen, area),
         }
     }
 
@@ -139,7 +185,11 @@ fn take_top(area: &mut Rect) -> Rect {
 }
 
 fn take_bottom(area: &mut Rect) -> Rect {
-    let height = area.height.min(1);
+    take_rows_below(area, 1)
+}
+
+fn take_rows_below(area: &mut Rect, rows: u16) -> Rect {
+    let height = area.height.min(rows);
     area.height -= height;
     Rect {
         y: area.y + area.height,

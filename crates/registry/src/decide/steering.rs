@@ -384,11 +384,16 @@ fn stands_as_wished(state: &State, run: &Run, verb: &Verb) -> Result<(), Refusal
             "it stands still: answer {} with resume, steer or cancel",
             escalation.id
         ))),
-        (Verb::Resume, None) if run.pause.is_none() => {
-            Err(Refusal::NotNow("it does not stand still".into()))
-        }
+        (Verb::Resume, None) if !waits_for_answer(run) => Err(Refusal::NotNow(
+            "it does not stand still, or was told already how it goes on".into(),
+        )),
         (Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel, None) => Ok(()),
     }
+}
+
+fn waits_for_answer(run: &Run) -> bool {
+    let answers = |control: &Control| control.verb.answers() && control.waits_for_ack();
+    run.pause.is_some() && !run.controls.iter().any(answers)
 }
 
 fn ordered(

@@ -1,0 +1,846 @@
+//! Runs that stand still: what is shown of them, and what a key has them do.
+
+use registry::{
+    Control, Escalation, EscalationId, Event, ItemId, Role, RunId, Tenant, Timestamp, Untrusted,
+    control::{Stage, Step, Verb},
+    drift::{Drift, Kind, Level, Severity},
+    escalation::{Cause, How, Undone},
+    limits,
+    names::{ControlId, DriftId},
+    run::{
+        End, Evidence, InterruptKind, Pause, Plan, PlanTask, Presence, RunKey, Source, TaskState,
+    },
+};
+
+use super::desk::*;
+use crate::dashboard::{
+    Effect, Link, Me, Msg, Order, Setup, SubmitError, msg::Refused, words::notice,
+};
+
+fn nothing() -> Untrusted {
+    Untrusted::default()
+}
+
+/// One run that stands still, or is to: the parts that differ.
+#[derive(Clone)]
+struct Stuck {
+    n: u128,
+    agent: &'static str,
+    source: Source,
+    kind: &'static str,
+    detail: &'static str,
+    level: Level,
+    pause: Option<Pause>,
+    ago_s: i64,
+}
+
+fn stuck() -> Stuck {
+    Stuck {
+        n: 50,
+        agent: "research-7",
+        source: Source::Native,
+        kind: "LOOPING_TOOL_CALL",
+        detail: "same search 6 times, no new result",
+        level: Level::PauseEscalate,
+        pause: Some(Pause::Holds(Evidence::Acked)),
+        ago_s: 192,
+    }
+}
+
+fn step(stage: Stage, detail: &str, at: Timestamp) -> Step {
+    Step {
+        stage,
+        detail: detail.into(),
+        at,
+    }
+}
+
+impl Stuck {
+    fn run(&self) -> RunId {
+        RunId::mint(ago(900), self.n)
+    }
+
+    fn id(&self) -> EscalationId {
+        EscalationId::mint(ago(self.ago_s), self.n)
+    }
+
+    fn key(&self) -> RunKey {
+        RunKey {
+            tenant: Tenant::local(),
+            source: self.source,
+            agent: self.agent.into(),
+            session: "demo1".into(),
+            invocation: "7c21".into(),
+        }
+    }
+
+    fn drift(&self, n: u32, severity: Severity, level: Level) -> Drift {
+        Drift {
+            id: DriftId::parse(&format!("d{}-{n}", self.n)).unwrap(),
+            kind: Kind::of(self.kind),
+            severity,
+            detail: self.detail.into(),
+            task: "t4".into(),
+            level: Some(level),
+            from: None,
+            at: ago(self.ago_s),
+        }
+    }
+
+    fn escalation(&self) -> Escalation {
+        Escalation {
+            id: self.id(),
+            run: self.run(),
+            from: self.key(),
+            owner: None,
+            cause: Cause::Drift(self.drift(3, Severity::Critical, self.level)),
+            after: None,
+            at: ago(self.ago_s),
+            abort_at: (self.level == Level::Terminate).then(|| ago(self.ago_s - 600)),
+        }
+    }
+
+    fn order(&self, id: &str, verb: Verb, by: &str, at: Timestamp) -> Control {
+        Control {
+            id: ControlId::parse(id).unwrap(),
+            run: self.run(),
+            escalation: Some(self.id()).filter(|_| verb.answers() || verb == Verb::Pause),
+            verb,
+            note: nothing(),
+            by: name(by),
+            drift: None,
+            deadline: None,
+            at,
+            steps: Vec::new(),
+        }
+    }
+
+    fn moved(&self, id: &str, step: Step) -> Event {
+        Event::ControlMoved {
+            run: self.run(),
+            id: ControlId::parse(id).unwrap(),
+            escalation: Some(self.id()),
+            step,
+        }
+    }
+
+    /// A plan of four tasks, of which two are left.
+    fn begins(&self) -> Vec<Event> {
+        let task = |id: &str, title: &str, state| PlanTask {
+            id: id.into(),
+            title: title.into(),
+            state,
+        };
+        let plan = Event::PlanReported {
+            run: self.run(),
+            plan: Plan {
+                revision: 2,
+                summary: nothing(),
+                tasks: vec![
+                    task("t1", "Understand the question", TaskState::Completed),
+                    task("t2", "Find the archives", TaskState::Completed),
+                    task("t4", "Collect sources", TaskState::Running),
+                    task("t5", "Write the summary", TaskState::Pending),
+                ],
+            },
+            cause: nothing(),
+        };
+        vec![begun(self.run(), self.key(), ago(900)), plan]
+    }
+
+    fn comes_to_stand_still(&self) -> Vec<Event> {
+        let recorded = Drift {
+            kind: Kind::human_intervention(),
+            from: Some(Kind::of(self.kind)),
+            level: None,
+            ..self.drift(4, Severity::Critical, self.level)
+        };
+        let run = self.run();
+        let reported = |drift| Event::DriftReported { run, drift };
+        let pause = format!("ladder-{}", self.n);
+        let mut order = self.order(&pause, Verb::Pause, "agent:ladder", ago(self.ago_s));
+        if self.pause == Some(Pause::Holds(Evidence::Acked)) {
+            let acked = ago(self.ago_s - 1);
+            order.steps = vec![
+                step(Stage::Sent, "", ago(self.ago_s)),
+                step(Stage::Acked, "paused", acked),
+            ];
+        }
+        let raised = Event::EscalationRaised {
+            escalation: self.escalation().into(),
+        };
+        let mut events = vec![
+            reported(self.drift(3, Severity::Critical, self.level)),
+            reported(recorded),
+            raised,
+        ];
+        if self.pause.is_some() && self.pause != Some(Pause::Holds(Evidence::Inferred)) {
+            let control = Box::new(order);
+            events.push(Event::ControlIssued { control });
+        }
+        events.push(Event::PauseMoved {
+            run,
+            pause: self.pause,
+        });
+        events
+    }
+
+    fn happens(&self, desk: &mut Desk) {
+        desk.record_at(ago(900), self.begins());
+        let run = self.run();
+        for (n, (seconds, severity, level)) in [
+            (780, Severity::Warning, Level::Absorb),
+            (600, Severity::Critical, Level::CancelReinvoke),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let drift = self.drift(u32::try_from(n).unwrap(), severity, level);
+            desk.record_at(ago(seconds), [Event::DriftReported { run, drift }]);
+        }
+        desk.record_at(ago(self.ago_s), self.comes_to_stand_still());
+    }
+}
+
+/// A desk with runs that stand still, and the usual questions.
+fn desk(width: u16, height: u16, stuck: &[Stuck], change: impl FnOnce(&mut Setup)) -> Desk {
+    let mut desk = Desk::with(width, height, change);
+    desk.settle_in(&[]);
+    for stuck in stuck {
+        stuck.happens(&mut desk);
+    }
+    desk.file(&full_inbox());
+    desk.show();
+    desk
+}
+
+fn one(stuck: Stuck) -> Desk {
+    desk(120, 34, &[stuck], |_| {})
+}
+
+fn orders(effects: &[Effect]) -> Vec<Order> {
+    let order = |effect: &Effect| match effect {
+        Effect::Order(order) => Some(order.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(order).collect()
+}
+
+/// What the server records where it takes an order.
+fn taken(stuck: &Stuck, order: &Order, by: &str) -> Vec<Event> {
+    let how = How::Answered {
+        verb: order.verb.clone(),
+        by: name(by),
+        note: order.note.clone(),
+    };
+    let control = Control {
+        note: order.note.clone(),
+        ..stuck.order(order.id.as_str(), order.verb.clone(), by, now())
+    };
+    vec![
+        Event::EscalationClosed {
+            id: stuck.id(),
+            how,
+        },
+        Event::ControlIssued {
+            control: control.into(),
+        },
+    ]
+}
+
+fn says(desk: &Desk, words: &str) {
+    let screen = desk.screen();
+    // A long line of a card goes on in the next row.
+    let flat: String = screen.replace(['│', '\n'], " ");
+    let flat = flat.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(words), "{words:?} is not in\n{screen}");
+}
+
+fn says_not(desk: &Desk, words: &str) {
+    assert!(
+        !desk.screen().contains(words),
+        "{words:?}\n{}",
+        desk.screen()
+    );
+}
+
+macro_rules! screen {
+    ($name:ident, $size:expr, $stuck:expr, $ascii:expr, $keys:expr) => {
+        #[test]
+        fn $name() {
+            let (width, height) = $size;
+            let mut desk = desk(width, height, &$stuck, |setup| setup.ascii = $ascii);
+            desk.press($keys);
+            insta::assert_snapshot!(stringify!($name), desk.screen());
+        }
+    };
+}
+
+fn two() -> Vec<Stuck> {
+    let other = Stuck {
+        n: 51,
+        agent: "etl-nightly",
+        kind: "INTENT_DIVERGENCE",
+        pause: Some(Pause::Asked),
+        ago_s: 100,
+        ..stuck()
+    };
+    vec![stuck(), other]
+}
+
+screen!(held, (120, 34), two(), false, "k k k k k k k");
+screen!(held_ascii, (120, 34), two(), true, "k k k k k k k");
+screen!(held_80, (80, 24), two(), false, "g g enter");
+screen!(held_list_80, (80, 24), two(), false, "g g");
+screen!(held_40, (40, 10), two(), false, "g g enter");
+screen!(held_why, (120, 34), two(), false, "g g w");
+screen!(held_cancel_80, (80, 24), two(), false, "g g enter c");
+screen!(held_runs, (120, 34), two(), false, "2");
+screen!(held_rewind, (120, 34), two(), false, "g g b");
+
+#[test]
+fn steer_is_written_sent_and_followed_to_its_end() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    desk.press("g g s");
+    desk.type_text("Stop searching the archive. Use the two sources you have and write the");
+    desk.press("enter");
+    desk.type_text("summary; say plainly what is missing.");
+    insta::assert_snapshot!("held_steer", desk.screen());
+    says(&desk, "108 of 8192 bytes");
+    let order = orders(&desk.press("ctrl-s")).remove(0);
+    assert_eq!((order.run, order.answers), (stuck.run(), Some(stuck.id())));
+    assert_eq!(order.verb, Verb::Steer);
+    assert!(
+        order
+            .note
+            .raw()
+            .ends_with("write the\nsummary; say plainly what is missing.")
+    );
+    says(&desk, "steer sent, waiting for the server");
+    assert!(orders(&desk.press("s R")).is_empty(), "not twice");
+    assert_eq!(desk.notice(), notice::UNDER_WAY);
+
+    desk.send(Msg::Ordered {
+        order: order.id.clone(),
+        result: Ok(()),
+    });
+    desk.record(taken(&stuck, &order, "user:ada"));
+    desk.show();
+    says(&desk, "» steered by user:ada at 14:05");
+    says(&desk, "s steer not sent: its agent does not listen");
+    assert!(!desk.model.steering.drafts.contains_key(&stuck.run()));
+    let id = order.id.as_str();
+    let at = desk.server_now();
+    desk.record([stuck.moved(id, step(Stage::Sent, "", at))]);
+    desk.wait(12_000);
+    desk.show();
+    says(&desk, "› no answer for 12s");
+    desk.wait(1_000);
+    assert!(desk.model.is_dirty(), "it counts by itself");
+    let at = desk.server_now();
+    desk.record([stuck.moved(id, step(Stage::Acked, "steer queued", at))]);
+    desk.show();
+    says(&desk, "\"steer queued\" › not confirmed: no new plan yet");
+    let at = desk.server_now();
+    desk.record([stuck.moved(id, step(Stage::Confirmed, "plan revision 3", at))]);
+    desk.show();
+    says(&desk, "› confirmed 14:05:");
+    says(&desk, "plan revision 3");
+    insta::assert_snapshot!("held_steered", desk.screen());
+    // It stays under the hand until it is left.
+    assert_eq!(desk.model.inbox.order[0], ItemId::Escalation(stuck.id()));
+    desk.press("esc");
+    assert!(
+        !desk
+            .model
+            .inbox
+            .order
+            .contains(&ItemId::Escalation(stuck.id()))
+    );
+}
+
+#[test]
+fn a_control_that_comes_to_nothing_is_said_in_words() {
+    for (stage, detail, words) in [
+        (
+            Stage::Failed,
+            "no planner",
+            "failed 14:05:01Z \"no planner\"",
+        ),
+        (Stage::Unsupported, "", "unsupported 14:05:01Z"),
+        (Stage::Unanswered, "the run ended", "no answer 14:05:01Z"),
+    ] {
+        let stuck = stuck();
+        let mut desk = one(stuck.clone());
+        let order = orders(&desk.press("g g R")).remove(0);
+        desk.record(taken(&stuck, &order, "user:ada"));
+        let id = order.id.as_str();
+        let at = now().plus(std::time::Duration::from_secs(1));
+        desk.record([
+            stuck.moved(id, step(Stage::Sent, "", now())),
+            stuck.moved(id, step(stage, detail, at)),
+        ]);
+        desk.show();
+        says(&desk, words);
+    }
+}
+
+#[test]
+fn resume_takes_one_key_and_cancel_two() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    assert!(orders(&desk.press("g g c")).is_empty());
+    says(&desk, "abort the run: t4 and t5 end as cancelled");
+    assert!(
+        orders(&desk.press("enter")).is_empty(),
+        "the cursor is on no"
+    );
+    desk.press("c");
+    let order = orders(&desk.press("y")).remove(0);
+    assert_eq!(
+        (order.verb, order.answers),
+        (Verb::Cancel, Some(stuck.id()))
+    );
+
+    let mut desk = one(stuck.clone());
+    let order = orders(&desk.press("g g R")).remove(0);
+    assert_eq!(
+        (order.verb, order.answers),
+        (Verb::Resume, Some(stuck.id()))
+    );
+    assert_eq!(order.id.as_str(), "tui-0000000000000007-1");
+}
+
+#[test]
+fn a_run_that_has_just_come_or_changed_takes_no_verb_for_250_ms() {
+    let stuck = stuck();
+    let mut desk = Desk::new(120, 34);
+    desk.online();
+    desk.settle_in(&[]);
+    stuck.happens(&mut desk);
+    assert!(orders(&desk.hit("R")).is_empty());
+    assert_eq!(desk.notice(), notice::SETTLING);
+    desk.draw();
+    desk.wait(249);
+    desk.draw();
+    assert!(orders(&desk.hit("R")).is_empty());
+    desk.wait(1);
+    desk.draw();
+    let run = stuck.run();
+    let drift = stuck.drift(9, Severity::Warning, Level::Absorb);
+    desk.record([Event::DriftReported { run, drift }]);
+    assert!(orders(&desk.hit("R")).is_empty(), "it changed");
+    desk.show();
+    assert_eq!(orders(&desk.hit("R")).len(), 1);
+}
+
+#[test]
+fn a_list_that_moves_does_not_move_the_card_of_a_run() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    desk.press("g g");
+    let longer = Stuck {
+        n: 60,
+        ago_s: 4_000,
+        agent: "older",
+        ..stuck.clone()
+    };
+    longer.happens(&mut desk);
+    desk.show();
+    assert_eq!(desk.model.inbox.order[0], ItemId::Escalation(longer.id()));
+    let order = orders(&desk.press("R")).remove(0);
+    assert_eq!(order.answers, Some(stuck.id()));
+}
+
+#[test]
+fn pasted_text_answers_nothing() {
+    let mut desk = one(stuck());
+    desk.press("g g");
+    assert!(desk.send(Msg::Paste("RscyR".into())).is_empty());
+    assert_eq!(desk.notice(), notice::PASTE);
+}
+
+#[test]
+fn offline_no_order_leaves_and_the_direction_is_kept() {
+    let mut desk = one(stuck());
+    desk.press("g g s");
+    desk.type_text("Use what you have.");
+    desk.offline();
+    desk.show();
+    assert!(orders(&desk.press("ctrl-s")).is_empty());
+    assert_eq!(desk.notice(), notice::OFFLINE);
+    desk.press("esc");
+    assert!(orders(&desk.press("R")).is_empty());
+    assert_eq!(desk.notice(), notice::OFFLINE);
+    desk.online();
+    desk.show();
+    says(&desk, "a direction is kept: s goes on with it");
+    let order = orders(&desk.press("s ctrl-s")).remove(0);
+    assert_eq!(order.note.raw(), "Use what you have.");
+}
+
+#[test]
+fn a_direction_is_counted_in_bytes_and_checked_before_it_is_sent() {
+    let mut desk = one(stuck());
+    assert!(orders(&desk.press("g g s ctrl-s")).is_empty());
+    assert_eq!(desk.notice(), "not sent: a steer says where to");
+    desk.send(Msg::Paste("é\x1b[2J\u{7}".into()));
+    desk.show();
+    assert_eq!(
+        desk.notice(),
+        "2 control or hidden chars left out of what was pasted"
+    );
+    says(&desk, "5 of 8192 bytes");
+    desk.send(Msg::Paste("x".repeat(limits::STEER)));
+    desk.show();
+    says(&desk, "8197 of 8192 bytes");
+    assert!(orders(&desk.press("ctrl-s")).is_empty());
+    assert_eq!(
+        desk.notice(),
+        "not sent: 8197 of 8192 bytes, 5 bytes too many"
+    );
+    desk.press("backspace backspace backspace backspace backspace");
+    assert_eq!(orders(&desk.press("ctrl-s")).len(), 1);
+}
+
+#[test]
+fn the_first_verb_wins_and_who_was_first_is_said() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    let mine = orders(&desk.press("g g R")).remove(0);
+    let theirs = Order {
+        id: ControlId::parse("g-1").unwrap(),
+        verb: Verb::Cancel,
+        ..mine.clone()
+    };
+    desk.record(taken(&stuck, &theirs, "user:grace"));
+    desk.show();
+    assert_eq!(
+        desk.notice(),
+        "the resume was not taken: already cancelled by user:grace at 14:05:01Z"
+    );
+    says(&desk, "✗ cancelled by user:grace at 14:05:01Z");
+    assert!(orders(&desk.press("R")).is_empty());
+    assert!(desk.notice().starts_with("already cancelled by user:grace"));
+}
+
+#[test]
+fn an_answer_that_was_lost_is_the_same_order_again() {
+    let mut desk = one(stuck());
+    let first = orders(&desk.press("g g R")).remove(0);
+    desk.offline();
+    desk.online();
+    desk.show();
+    says(&desk, "resume perhaps not sent");
+    let again = orders(&desk.press("R")).remove(0);
+    assert_eq!(again, first);
+    let refused = Refused {
+        word: "not_now".into(),
+        message: "its agent\x1b is busy".into(),
+        fields: Vec::new(),
+    };
+    desk.send(Msg::Ordered {
+        order: first.id,
+        result: Err(SubmitError::Refused(refused)),
+    });
+    desk.show();
+    says(&desk, "not taken: its agent");
+    says(&desk, "is busy");
+}
+
+#[test]
+fn what_stands_in_the_way_is_said_on_the_card() {
+    let away = Event::PresenceChanged {
+        run: stuck().run(),
+        presence: Presence::Away { since: ago(60) },
+    };
+    let parked = Event::RunParked {
+        run: stuck().run(),
+        interrupt: InterruptKind::Input,
+    };
+    let foreign = Stuck {
+        source: Source::Goldfive,
+        pause: Some(Pause::Holds(Evidence::Inferred)),
+        ..stuck()
+    };
+    let asked = Stuck {
+        pause: Some(Pause::Asked),
+        ..stuck()
+    };
+    let sent = asked.moved("ladder-50", step(Stage::Sent, "", ago(12)));
+    let abort = Stuck {
+        level: Level::Terminate,
+        pause: None,
+        ..stuck()
+    };
+    let rows: Vec<(Stuck, Option<Event>, &[&str], bool)> = vec![
+        (
+            stuck(),
+            None,
+            &["is paused", "yes: its agent acked the pause at 14:01:49Z"],
+            true,
+        ),
+        (
+            stuck(),
+            Some(away.clone()),
+            &["agent away 1m: an answer waits for it"],
+            true,
+        ),
+        (
+            stuck(),
+            Some(parked),
+            &["an answer meets the next turn"],
+            true,
+        ),
+        (
+            asked.clone(),
+            None,
+            &[
+                "is to pause",
+                "cannot be paused: its agent does not listen for orders",
+            ],
+            true,
+        ),
+        (
+            asked,
+            Some(sent),
+            &["asked 14:01:48Z, not acked yet: no answer for 13s"],
+            true,
+        ),
+        (
+            foreign.clone(),
+            None,
+            &[
+                "is probably paused",
+                "probably: inferred from what it reported",
+                "goldfive's overlay executor does nothing on pause and resume",
+            ],
+            true,
+        ),
+        (foreign, Some(away), &[notice::UNREACHABLE], false),
+        (
+            abort,
+            None,
+            &["is being aborted", "aborts in 6m", "nobody can answer that"],
+            false,
+        ),
+    ];
+    for (stuck, event, words, takes) in rows {
+        let mut desk = one(stuck);
+        desk.record(event);
+        desk.press("g g");
+        for words in words {
+            says(&desk, words);
+        }
+        assert_eq!(
+            orders(&desk.press("R")).len(),
+            usize::from(takes),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
+fn an_earlier_answer_that_came_to_nothing_is_said() {
+    let stuck = stuck();
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record(stuck.begins());
+    let escalation = Escalation {
+        after: Some(Undone {
+            verb: Verb::Steer,
+            by: name("user:grace"),
+            detail: "the planner refused".into(),
+        }),
+        ..stuck.escalation()
+    };
+    desk.record([Event::EscalationRaised {
+        escalation: escalation.into(),
+    }]);
+    desk.show();
+    says(
+        &desk,
+        "✗ the steer by user:grace came to nothing: the planner refused",
+    );
+}
+
+#[test]
+fn a_person_who_paused_a_run_is_named() {
+    let stuck = stuck();
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record(stuck.begins());
+    let escalation = Escalation {
+        cause: Cause::Paused {
+            by: name("user:grace"),
+            note: "hands off the archive".into(),
+        },
+        ..stuck.escalation()
+    };
+    desk.record([Event::EscalationRaised {
+        escalation: escalation.into(),
+    }]);
+    desk.show();
+    says(&desk, "cause paused by user:grace");
+    says(&desk, "note hands off the archive");
+}
+
+#[test]
+fn only_those_who_may_are_offered_the_verbs() {
+    let mut desk = one(stuck());
+    let me = Me {
+        name: name("user:eve"),
+        roles: vec![Role::Viewer],
+        tenant: Tenant::local(),
+    };
+    desk.send(Msg::Link(Link::Online {
+        me,
+        epoch: "e1".into(),
+    }));
+    desk.press("g g");
+    says(&desk, "not yours to answer: not yours: an operator on call");
+    says_not(&desk, "R resume");
+    for key in ["R", "s", "c", "S"] {
+        assert!(orders(&desk.press(key)).is_empty());
+        assert!(desk.notice().starts_with("not yours"), "{}", desk.notice());
+        desk.wait(1_500);
+    }
+}
+
+#[test]
+fn a_question_is_not_resumed_and_a_run_not_approved() {
+    let mut desk = one(stuck());
+    desk.press("G R");
+    assert_eq!(desk.notice(), notice::NO_RUN);
+    desk.press("g g a");
+    assert_eq!(desk.notice(), notice::NO_QUESTION);
+    assert!(submits(&desk.effects).is_empty());
+}
+
+#[test]
+fn in_a_list_alone_the_first_press_shows_the_card() {
+    let mut desk = desk(80, 24, &[stuck()], |_| {});
+    assert!(orders(&desk.press("g g R")).is_empty());
+    assert_eq!(desk.notice(), notice::READ_FIRST);
+    assert_eq!(orders(&desk.press("R")).len(), 1);
+}
+
+#[test]
+fn a_run_that_goes_on_is_paused_steered_asked_and_called_off_among_the_runs() {
+    let stuck = stuck();
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record_at(ago(900), stuck.begins());
+    desk.press("2");
+    let order = orders(&desk.press("p")).remove(0);
+    assert_eq!((&order.verb, order.answers), (&Verb::Pause, None));
+    let refuse = |order: Order| Msg::Ordered {
+        order: order.id,
+        result: Err(SubmitError::Refused(Refused::default())),
+    };
+    let mut given = vec![order];
+    for (keys, verb) in [("S", Verb::StatusQuery), ("c y", Verb::Cancel)] {
+        desk.send(refuse(given.pop().unwrap()));
+        desk.show();
+        given = orders(&desk.press(keys));
+        assert_eq!(given[0].verb, verb);
+    }
+    desk.send(refuse(given.pop().unwrap()));
+    desk.press("s");
+    desk.type_text("Hurry.");
+    assert_eq!(orders(&desk.press("ctrl-s"))[0].note.raw(), "Hurry.");
+}
+
+#[test]
+fn what_a_run_says_where_it_is_asked_is_said() {
+    let stuck = stuck();
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record_at(ago(900), stuck.begins());
+    let order = orders(&desk.press("2 S")).remove(0);
+    let control = Control {
+        escalation: None,
+        ..stuck.order(order.id.as_str(), Verb::StatusQuery, "user:ada", now())
+    };
+    let said = Event::ControlMoved {
+        run: stuck.run(),
+        id: order.id,
+        escalation: None,
+        step: step(Stage::Acked, "current_task=t4 completed=2/4", now()),
+    };
+    desk.record([
+        Event::ControlIssued {
+            control: control.into(),
+        },
+        said,
+    ]);
+    assert_eq!(
+        desk.notice(),
+        "status research-7: acked current_task=t4 completed=2/4"
+    );
+}
+
+#[test]
+fn a_run_that_is_held_is_answered_on_its_card_also_from_the_runs() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    desk.press("2 g g");
+    while desk.model.runs.list.selected != Some(stuck.run()) {
+        desk.press("j");
+    }
+    assert!(orders(&desk.press("R")).is_empty());
+    assert_eq!(desk.notice(), notice::READ_FIRST);
+    says(&desk, "research-7 is paused");
+    assert_eq!(orders(&desk.press("R"))[0].answers, Some(stuck.id()));
+}
+
+#[test]
+fn a_task_is_chosen_to_be_done_again() {
+    let stuck = stuck();
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record_at(ago(900), stuck.begins());
+    assert!(orders(&desk.press("2 b")).is_empty());
+    says(&desk, "task 3 of 4");
+    assert!(orders(&desk.press("k enter")).is_empty());
+    desk.press("b k");
+    let order = orders(&desk.press("y")).remove(0);
+    assert_eq!(order.verb, Verb::Rewind { task: "t2".into() });
+}
+
+#[test]
+fn a_run_that_comes_to_stand_still_rings_and_is_counted_in_the_title() {
+    let mut desk = Desk::showing(120, 34, &[ask(1, "Deploy")]);
+    desk.wait(31_000);
+    desk.effects.clear();
+    stuck().happens(&mut desk);
+    assert!(desk.effects.contains(&Effect::Bell));
+    let titled =
+        |effect: &Effect| matches!(effect, Effect::Title(title) if title.starts_with("(2)"));
+    assert!(desk.effects.iter().any(titled));
+    desk.show();
+    says(&desk, "1 paused · 1 waiting");
+}
+
+#[test]
+fn a_run_that_ends_lets_go_of_its_card() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    desk.press("g g s");
+    desk.type_text("Too late.");
+    desk.record([
+        Event::EscalationClosed {
+            id: stuck.id(),
+            how: How::RunEnded(End::Completed),
+        },
+        Event::RunEnded {
+            run: stuck.run(),
+            end: End::Completed,
+            reason: nothing(),
+        },
+    ]);
+    desk.show();
+    assert!(orders(&desk.press("ctrl-s")).is_empty());
+    assert!(
+        desk.notice().starts_with("already over at"),
+        "{}",
+        desk.notice()
+    );
+    says(&desk, "Too late.");
+}
