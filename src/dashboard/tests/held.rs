@@ -357,6 +357,11 @@ fn steer_is_written_sent_and_followed_to_its_end() {
     says(&desk, "› confirmed 14:05:");
     says(&desk, "plan revision 3");
     insta::assert_snapshot!("held_steered", desk.screen());
+    desk.press("3");
+    insta::assert_snapshot!("held_history", desk.screen());
+    desk.press("enter");
+    says(&desk, "research-7 was paused");
+    desk.press("esc 1");
     // It stays under the hand until it is left.
     assert_eq!(desk.model.inbox.order[0], ItemId::Escalation(stuck.id()));
     desk.press("esc");
