@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use registry::{ApprovalId, Recorded, RunId, Seq, Untrusted, command::Decide};
+use registry::{
+    ApprovalId, Recorded, RunId, Seq, Untrusted,
+    command::{Decide, Order},
+};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -15,7 +18,7 @@ use super::{
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
     dashboard::{
-        self, Drawn, Effect, Link, Model, Msg, Order, Setup, Submit, SubmitError, Theme,
+        self, Drawn, Effect, Link, Model, Msg, Setup, Submit, SubmitError, Theme,
         keymap::Keymap,
         lanes,
         msg::{Me, Refused},

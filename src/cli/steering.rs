@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use registry::{
     Control, Escalation, EscalationId, Run, RunId, Untrusted,
+    command::Order,
     control::{Stage, Verb},
     escalation::{Closed, How},
     names::ControlId,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     connect::{CallError, Client},
-    wire::pilothouse::{Asked, Order},
+    wire::pilothouse::Asked,
 };
 
 /// Between two looks at what becomes of something.

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use registry::{
     ApprovalId, Control, ItemId, RunId, Seq, Settled, Timestamp, Untrusted,
     approval::{AppliedResult, Filing},
-    command::{AckResult, Decide, Ending},
+    command::{AckResult, Decide, Ending, Order},
     drift::Level,
     escalation::Ended,
     names::{ControlId, WaitId},
@@ -42,7 +42,7 @@ use crate::wire::{
     },
     pilothouse::{
         self as wire, Awaited, DriftReport, Filed, Garbled, Got, Item, ListWish, Me, Opening,
-        Order, RunRecord,
+        RunRecord,
     },
     status::{Told, refused},
 };

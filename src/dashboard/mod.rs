@@ -33,7 +33,7 @@ pub mod view;
 pub mod words;
 
 pub use model::{Model, Setup};
-pub use msg::{Drawn, Effect, Link, Me, Moment, Msg, Order, Refused, Submit, SubmitError};
+pub use msg::{Drawn, Effect, Link, Me, Moment, Msg, Refused, Submit, SubmitError};
 pub use theme::Theme;
 pub use update::update;
 pub use view::view;

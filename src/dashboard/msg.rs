@@ -6,6 +6,7 @@ use registry::{
     Approval, ApprovalId, Detail, Digest, EscalationId, Name, Principal, Recorded, Refusal, Role,
     RunId, Seq, State, Tenant, Timestamp, Untrusted,
     approval::{Seen, Verdict},
+    command::Order,
     escalation::Ended,
     form::RawAnswers,
     names::{ControlId, DecisionId},
@@ -14,7 +15,6 @@ use registry::{
 };
 
 use super::keys::Key;
-pub use crate::wire::pilothouse::Order;
 
 /// A moment of the loop's monotonic clock: how long after its start.
 pub type Moment = Duration;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use registry::{
     Event, Run, Untrusted,
+    command::Order,
     control::{Control, Stage, Verb},
     escalation::{Closed, How},
     names::ControlId,
@@ -12,7 +13,7 @@ use registry::{
 
 use super::{
     model::{Front, Model, Progress, SETTLING},
-    msg::{Effect, Moment, Order, RunFace, SubmitError},
+    msg::{Effect, Moment, RunFace, SubmitError},
     steering::{Aim, Given, Held, is_unreachable},
     words::{self, notice},
 };

@@ -8,6 +8,7 @@ use std::{
 use ratatui_textarea::TextArea;
 use registry::{
     Control, Escalation, EscalationId, ItemId, Run, RunId, State, Timestamp, Untrusted,
+    command::Order,
     control::{Stage, Verb},
     escalation::Closed,
     limits,
@@ -20,7 +21,7 @@ use super::{
     draft::{Pasted, area_key, typable},
     keys::Key,
     model::{Model, Progress, Screen},
-    msg::{Moment, Order, RunFace},
+    msg::{Moment, RunFace},
     order, words,
 };
 

@@ -13,12 +13,12 @@ use pilothouse::{
     connect::Client,
     demo::{Demo, Patience, Scene, Script},
     serve::{Listeners, Server, clock::Clock, identity::Identity, owner::Owner, stop::Stop},
-    wire::pilothouse::{Item, ListWish, Open, Order, RunRecord},
+    wire::pilothouse::{Item, ListWish, Open, RunRecord},
 };
 use registry::{
     Asks, Control, Digest, Escalation, Event, Pending, Run, RunId, Seq, Settled, Timestamp,
     approval::{Outcome, Risk, Seen, Verdict, Why},
-    command::Decide,
+    command::{Decide, Order},
     control::{Confirmation, Stage as Step, Verb},
     drift::Level,
     escalation::Ended,

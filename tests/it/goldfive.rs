@@ -19,7 +19,7 @@ use prost::Message as _;
 use registry::{
     ApprovalId, EscalationId, Name, Principal, Role, Run, Settled, Tenant, Timestamp, Wish,
     approval::{DeliveryState, Seen, Verdict},
-    command::{Decide, Direct},
+    command::{Decide, Direct, Order},
     control,
     digest::Sha256,
     form::{Form, RawAnswers},
@@ -449,11 +449,13 @@ impl Here {
     /// An operator has a run say where it is.
     async fn asks_where(&self, run: &str, control: &str) {
         let direct = Direct {
-            control: ControlId::parse(control).unwrap(),
-            run: self.run(run).await.id,
-            verb: control::Verb::StatusQuery,
-            note: "".into(),
-            answers: None,
+            order: Order {
+                id: ControlId::parse(control).unwrap(),
+                run: self.run(run).await.id,
+                verb: control::Verb::StatusQuery,
+                note: "".into(),
+                answers: None,
+            },
             raise: EscalationId::mint(Timestamp::default(), 0),
             past: None,
         };

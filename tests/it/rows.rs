@@ -18,7 +18,7 @@ use pilothouse::{
         Listeners, Server, clock::Clock, identity::Identity, listen_on_loopback, owner::Owner,
         stop::Stop,
     },
-    wire::pilothouse::{Asked, DriftReport, ListWish, Open, Opening, Order},
+    wire::pilothouse::{Asked, DriftReport, ListWish, Open, Opening},
 };
 use registry::{
     Approval, ApprovalId, Command, Principal, Refusal, Run, RunId, Seq, Timestamp, Untrusted, Wish,
@@ -344,13 +344,7 @@ impl OverGrpc<'_> {
                     level.map(Reply::Level)
                 }
                 Wish::Direct(direct) => {
-                    let order = Order {
-                        id: direct.control,
-                        run: direct.run,
-                        verb: direct.verb,
-                        note: direct.note,
-                        answers: direct.answers,
-                    };
+                    let order = direct.order;
                     let given = client.control(&order).await.map_err(told)?;
                     assert_eq!((&given.id, given.run), (&order.id, order.run));
                     Ok(Reply::Control(order.run, order.id))

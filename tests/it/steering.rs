@@ -14,7 +14,7 @@ use pilothouse::{
 use registry::{
     ApprovalId, Control, RunId, Settled, Untrusted,
     approval::{Filing, Outcome, Why},
-    command::{AckResult, Ending},
+    command::{AckResult, Ending, Order},
     control::Verb,
     drift::Level,
     names::{DriftId, Key, WaitId},
@@ -836,7 +836,7 @@ async fn a_run_that_does_not_take_its_end_is_ended_at_its_time() {
     let standing = Standing::start();
     let agent = Agent::of(standing.client.clone(), "r1").await;
     let held = agent.gets_stuck().await.parse().unwrap();
-    let order = pilothouse::wire::pilothouse::Order {
+    let order = Order {
         id: registry::names::ControlId::parse("c1").unwrap(),
         run: agent.run,
         verb: Verb::Steer,

@@ -185,11 +185,11 @@ pub struct Raise {
     pub drift: DriftId,
 }
 
-/// A person has a run do something.
-#[derive(Clone, Debug)]
-pub struct Direct {
-    /// The client's own id of this order.
-    pub control: ControlId,
+/// What a person has a run do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// The client's own id of it: made once, and sent again with every retry.
+    pub id: ControlId,
     /// Which run.
     pub run: RunId,
     /// What.
@@ -198,6 +198,13 @@ pub struct Direct {
     pub note: Untrusted,
     /// The escalation that it answers.
     pub answers: Option<EscalationId>,
+}
+
+/// A person has a run do something.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    /// What.
+    pub order: Order,
     /// The id that an escalation gets, if the order is to pause.
     pub raise: EscalationId,
     /// What the log knows of the escalation, if State does not.

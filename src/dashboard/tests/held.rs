@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use registry::{
     Control, Escalation, EscalationId, Event, ItemId, Role, RunId, Tenant, Timestamp, Untrusted,
+    command::Order,
     control::{Stage, Step, Verb},
     drift::{Drift, Kind, Level, Severity},
     escalation::{Cause, How, Undone},
@@ -20,7 +21,7 @@ use super::{
     property::Dice,
 };
 use crate::dashboard::{
-    Effect, Link, Me, Msg, Order, Setup, SubmitError,
+    Effect, Link, Me, Msg, Setup, SubmitError,
     keys::{Code, Key},
     msg::Refused,
     words::notice,

@@ -49,7 +49,8 @@ impl Scene<'_> {
             " "
         };
         let (role, sign, word) = self.held_words(pen, held);
-        let word = format!("{sign} {}", fit(word, WORD_COLUMNS, ""));
+        let word_room = columns(word).max(WORD_COLUMNS);
+        let word = format!("{sign} {}", fit(word, word_room, ""));
         let waited = self.age(escalation.at);
         let left = match (escalation.abort_at, self.now, held) {
             (_, _, Held::Closed(_)) => String::new(),

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use registry::{
-    ApprovalId, EscalationId, ItemId, Name, RunId, Seq, Untrusted,
+    ApprovalId, ItemId, Name, RunId, Seq, Untrusted,
     approval::{AppliedResult, Filing},
-    command::{AckResult, Decide, Ending},
-    control::Verb,
+    command::{AckResult, Decide, Ending, Order},
     names::{ControlId, DriftId, WaitId},
     run::{Plan, TaskState},
 };
@@ -168,21 +167,6 @@ pub fn ask_ack_control(
         result: result as i32,
         detail: text(detail),
     }
-}
-
-/// What a person has a run do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// Made once, and sent again with every retry.
-    pub id: ControlId,
-    /// Which run.
-    pub run: RunId,
-    /// What.
-    pub verb: Verb,
-    /// The direction of a steer; of all others the reason.
-    pub note: Untrusted,
-    /// The escalation that it answers.
-    pub answers: Option<EscalationId>,
 }
 
 /// A person has a run do something.

@@ -40,7 +40,7 @@ pub use agent::{
     report_applied, report_drift, report_plan, report_task, say, withdraw,
 };
 pub use ask::{
-    DriftReport, Opening, Order, ask_ack_control, ask_await, ask_control, ask_controls, ask_decide,
+    DriftReport, Opening, ask_ack_control, ask_await, ask_control, ask_controls, ask_decide,
     ask_dismiss, ask_end_run, ask_extend, ask_file, ask_get, ask_get_run, ask_heartbeat,
     ask_history, ask_list, ask_open_run, ask_report_applied, ask_report_drift, ask_report_plan,
     ask_report_task, ask_say, ask_watch, ask_whoami, ask_withdraw,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use registry::{
     ApprovalId, Digest, EscalationId, ItemId, Name, Refusal, Seq, Untrusted, Wish,
-    command::{Decide, Direct},
+    command::{Decide, Direct, Order},
     form::{Form, RawAnswers},
     names::{ControlId, DecisionId},
 };
@@ -47,11 +47,13 @@ pub fn decide(req: pb::DecideRequest) -> Result<Wish, Refusal> {
 /// [`Refusal::Invalid`] for what cannot be read.
 pub fn control(req: pb::ControlRequest, raise: EscalationId) -> Result<Wish, Refusal> {
     Ok(Wish::Direct(Box::new(Direct {
-        control: ControlId::parse(&req.control_id)?,
-        run: req.run_id.parse()?,
-        verb: verb(req.kind, req.task_id)?,
-        note: req.note.into(),
-        answers: said(&req.escalation_id, str::parse)?,
+        order: Order {
+            id: ControlId::parse(&req.control_id)?,
+            run: req.run_id.parse()?,
+            verb: verb(req.kind, req.task_id)?,
+            note: req.note.into(),
+            answers: said(&req.escalation_id, str::parse)?,
+        },
         raise,
         past: None,
     })))

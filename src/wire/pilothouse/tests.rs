@@ -15,7 +15,7 @@ use registry::{
         Applied, AppliedResult, Attempt, Decision, Delivery, DeliveryState, Filing, Hold,
         OnDeadline, Outcome, Risk, Seen, Subject, Verdict, WaitTimeout, Why,
     },
-    command::{Ack, AckResult, Decide, Direct, Ending, File, OpenRun, Raise, ReportDrift},
+    command::{Ack, AckResult, Decide, Direct, Ending, File, OpenRun, Order, Raise, ReportDrift},
     control::{Behind, Stage, Step, Verb},
     digest::Sha256,
     drift::{Count, Drift, Kind as DriftKind, Level, Severity},
@@ -1204,11 +1204,7 @@ fn drifts_and_orders_that_are_asked(run: RunId, seen: &mut Seens) {
         };
         let message = sent("ControlRequest", &ask_control(&order), seen);
         let expected = Wish::Direct(Box::new(Direct {
-            control: order.id,
-            run,
-            verb: order.verb,
-            note: order.note,
-            answers: order.answers,
+            order,
             raise: e(2),
             past: None,
         }));

@@ -204,7 +204,7 @@ pub fn reply(state: &State, command: &Command) -> Reply {
             .run(drift.run)
             .and_then(|run| reported(run, &drift.drift.id))
             .map_or(Reply::Done, Reply::Level),
-        Wish::Direct(direct) => Reply::Control(direct.run, direct.control.clone()),
+        Wish::Direct(direct) => Reply::Control(direct.order.run, direct.order.id.clone()),
         _ => Reply::Done,
     }
 }

@@ -21,7 +21,7 @@ use super::{Decided, progress::pause_moved, runs::within};
 pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestamp) -> Decided {
     note_fits(wish)?;
     let run = state
-        .run(wish.run)
+        .run(wish.order.run)
         .filter(|run| run.key.tenant == *by.tenant());
     let closed = closed(state, by, wish);
     let owner = match (run, closed) {
@@ -29,8 +29,8 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
         (None, Some(closed)) => &closed.escalation.owner,
         (None, None) => return Err(Refusal::NotFound("run")),
     };
-    let by = may(by, right_to(&wish.verb), owner.as_ref(), None)?.by;
-    if let Some(first) = run.and_then(|run| run.control(&wish.control)) {
+    let by = may(by, right_to(&wish.order.verb), owner.as_ref(), None)?.by;
+    if let Some(first) = run.and_then(|run| run.control(&wish.order.id)) {
         return again(first, wish, &by);
     }
     if let Some(closed) = closed {
@@ -40,19 +40,19 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
     let answered = answered(state, run, wish)?;
     takes_orders(state, run, wish)?;
     if answered.is_none() {
-        stands_as_wished(state, run, &wish.verb)?;
+        stands_as_wished(state, run, &wish.order.verb)?;
     }
     Ok(ordered(run, wish, answered, by, now))
 }
 
 /// The escalation that is answered, if it was answered before: the log knows it when State has forgotten it, and its run.
 fn closed<'a>(state: &'a State, by: &Principal, wish: &'a Direct) -> Option<&'a Closed> {
-    let id = wish.answers?;
+    let id = wish.order.answers?;
     let past = wish.past.as_deref();
     let past = past.filter(|past| past.escalation.id == id);
     let closed = state.closed(id).map(AsRef::as_ref).or(past)?;
     let of = &closed.escalation;
-    (of.run == wish.run && of.from.tenant == *by.tenant()).then_some(closed)
+    (of.run == wish.order.run && of.from.tenant == *by.tenant()).then_some(closed)
 }
 
 fn right_to(verb: &Verb) -> Right {
@@ -64,20 +64,20 @@ fn right_to(verb: &Verb) -> Right {
 
 /// The same order of the same person, sent again: answered with the first result.
 fn again(first: &Control, wish: &Direct, by: &Name) -> Decided {
-    if first.by == *by && first.verb == wish.verb {
+    if first.by == *by && first.verb == wish.order.verb {
         return Ok(vec![]);
     }
     Err(Refusal::KeyReused("this control id"))
 }
 
 fn note_fits(wish: &Direct) -> Result<(), Refusal> {
-    match &wish.verb {
-        Verb::Steer => steer_fits(&wish.note)?,
+    match &wish.order.verb {
+        Verb::Steer => steer_fits(&wish.order.note)?,
         Verb::Rewind { task } => rewind_fits(task)?,
         Verb::Pause | Verb::Resume | Verb::Cancel | Verb::StatusQuery => {}
     }
-    within("the note", &wish.note, limits::NOTE)?;
-    if wish.answers.is_some() && !wish.verb.answers() {
+    within("the note", &wish.order.note, limits::NOTE)?;
+    if wish.order.answers.is_some() && !wish.order.verb.answers() {
         return Err(Refusal::Invalid(
             "an escalation is answered with resume, steer or cancel".into(),
         ));
@@ -112,7 +112,7 @@ fn steer_fits(note: &Untrusted) -> Result<(), Refusal> {
 
 /// The escalation that is answered, if one is; it waits.
 fn answered(state: &State, run: &Run, wish: &Direct) -> Result<Option<EscalationId>, Refusal> {
-    let Some(id) = wish.answers else {
+    let Some(id) = wish.order.answers else {
         return Ok(None);
     };
     let escalation = state.escalation(id).filter(|known| known.run == run.id);
@@ -144,13 +144,13 @@ fn takes_orders(state: &State, run: &Run, wish: &Direct) -> Result<(), Refusal> 
     if run.key.source.is_foreign() && matches!(run.presence, Presence::Away { .. }) {
         return Err(Refusal::Unreachable);
     }
-    if wish.verb != Verb::StatusQuery
+    if wish.order.verb != Verb::StatusQuery
         && let Some(stopping) = stopping(state, run)
     {
         return Err(stopping);
     }
     // Who is asked answers, and whoever has to stop is told so.
-    let must = wish.answers.is_some() || wish.verb == Verb::Cancel;
+    let must = wish.order.answers.is_some() || wish.order.verb == Verb::Cancel;
     if !must && !has_room(run) {
         return Err(Refusal::NotNow(
             "its agent has not answered the orders that it has".into(),
@@ -186,33 +186,33 @@ fn ordered(
     by: Name,
     now: Timestamp,
 ) -> Vec<Event> {
-    let pauses = wish.verb == Verb::Pause;
+    let pauses = wish.order.verb == Verb::Pause;
     let mut events = Vec::new();
     events.extend(answered.map(|id| Event::EscalationClosed {
         id,
         how: How::Answered {
-            verb: wish.verb.clone(),
+            verb: wish.order.verb.clone(),
             by: by.clone(),
-            note: wish.note.clone(),
+            note: wish.order.note.clone(),
         },
     }));
     if pauses {
         let cause = Cause::Paused {
             by: by.clone(),
-            note: wish.note.clone(),
+            note: wish.order.note.clone(),
         };
         events.push(Event::EscalationRaised {
             escalation: new_escalation(run, wish.raise, cause, now).into(),
         });
     }
-    if wish.verb == Verb::Cancel {
+    if wish.order.verb == Verb::Cancel {
         events.extend(withdraw_all(run, &by));
     }
     let control = Control {
-        id: wish.control.clone(),
+        id: wish.order.id.clone(),
         run: run.id,
-        verb: wish.verb.clone(),
-        note: wish.note.clone(),
+        verb: wish.order.verb.clone(),
+        note: wish.order.note.clone(),
         by,
         escalation: answered.or(pauses.then_some(wish.raise)),
         drift: None,

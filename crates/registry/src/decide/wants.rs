@@ -52,7 +52,7 @@ impl Command {
             let known = state.escalation(*id).is_some() || state.closed(*id).is_some();
             state.has_forgotten() && !known
         };
-        let forgotten = direct.answers.filter(gone);
+        let forgotten = direct.order.answers.filter(gone);
         forgotten.map(Need::Closed).into_iter().collect()
     }
 

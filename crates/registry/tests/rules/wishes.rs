@@ -10,7 +10,8 @@ use registry::{
         Verdict,
     },
     command::{
-        Ack, AckResult, Decide, Direct, Ending, File, Observation, OpenRun, Raise, ReportDrift,
+        Ack, AckResult, Decide, Direct, Ending, File, Observation, OpenRun, Order, Raise,
+        ReportDrift,
     },
     control::Verb,
     drift::{Drift, Kind, Level, Severity},
@@ -297,11 +298,13 @@ fn direct(
 ) -> Result<Wish, Refusal> {
     let number = format!("order{}", line.number);
     Ok(Wish::Direct(Box::new(Direct {
-        control: ControlId::parse(line.get("control").unwrap_or(&number))?,
-        run: line.word(0).parse()?,
-        verb,
-        note: line.text("note"),
-        answers: line.get("on").map(str::parse).transpose()?,
+        order: Order {
+            id: ControlId::parse(line.get("control").unwrap_or(&number))?,
+            run: line.word(0).parse()?,
+            verb,
+            note: line.text("note"),
+            answers: line.get("on").map(str::parse).transpose()?,
+        },
         raise: EscalationId::mint(now, known.mint()),
         past: None,
     })))
