@@ -1,6 +1,7 @@
-//! The demo: simulated agents, ordinary clients of AgentService, that ask whoever sits at the dashboard.
+//! The demo: simulated agents, ordinary clients of AgentService, that ask whoever sits at the dashboard, and do as told.
 //!
-//! Invariant: what is asked follows from the seed and the answers alone; an answer that does not come in time is one, too.
+//! Invariant: what is asked, and what goes wrong, follows from the seed, the answers and the orders alone; that none comes in
+//! time is one, too.
 
 mod agent;
 mod orders;
