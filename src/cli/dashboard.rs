@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use registry::{
-    ApprovalId, Recorded, RunId, Seq, Settled, Untrusted, command::Decide, escalation::Ended,
-};
+use registry::{ApprovalId, Recorded, RunId, Seq, Untrusted, command::Decide};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::{Stream, StreamExt as _};
 
@@ -389,7 +387,6 @@ impl Desk {
         tokio::spawn(async move {
             let page = client.history(HISTORY_PAGE, before).await;
             let page = page.map_err(|error| error.to_string());
-            let page = page.map(|(ended, next)| (questions(ended), next));
             let _ = done.send(Msg::History { before, page });
         });
     }
@@ -444,15 +441,6 @@ async fn record_of(client: &Client, id: RunId) -> Result<Vec<Recorded>, CallErro
         }
         after = last;
     }
-}
-
-/// Of what has ended, the questions.
-fn questions(ended: Vec<Ended>) -> Vec<Settled> {
-    let question = |ended| match ended {
-        Ended::Approval(settled) => Some(settled),
-        Ended::Escalation(_) => None,
-    };
-    ended.into_iter().filter_map(question).collect()
 }
 
 fn why_not(error: CallError) -> SubmitError {

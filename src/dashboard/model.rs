@@ -8,6 +8,7 @@ use std::{
 use registry::{
     Approval, ApprovalId, Digest, ItemId, State, Timestamp,
     approval::{Pending, Settled, Verdict},
+    escalation::Ended,
     names::{ControlId, DecisionId},
     run::Presence,
 };
@@ -502,9 +503,9 @@ impl Model {
     }
 
     /// What ended, newest first.
-    pub(super) fn history(&self) -> Vec<&Settled> {
-        let mut ended: Vec<&Settled> = self.state.all_settled().map(|settled| &**settled).collect();
-        ended.sort_by_key(|settled| std::cmp::Reverse((settled.at, settled.seq)));
+    pub(super) fn history(&self) -> Vec<Ended> {
+        let mut ended: Vec<Ended> = self.state.all_ended().collect();
+        ended.sort_by_key(|ended| std::cmp::Reverse((ended.at(), ended.seq())));
         ended
     }
 

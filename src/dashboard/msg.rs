@@ -4,8 +4,9 @@ use std::{ops::Range, time::Duration};
 
 use registry::{
     Approval, ApprovalId, Detail, Digest, EscalationId, Name, Principal, Recorded, Refusal, Role,
-    RunId, Seq, Settled, State, Tenant, Timestamp, Untrusted,
+    RunId, Seq, State, Tenant, Timestamp, Untrusted,
     approval::{Seen, Verdict},
+    escalation::Ended,
     form::RawAnswers,
     names::{ControlId, DecisionId},
     run::RunState,
@@ -66,7 +67,7 @@ pub enum Msg {
         /// As it was asked for.
         before: Option<Seq>,
         /// A page, newest first, and before which event the next one begins.
-        page: Result<(Vec<Settled>, Option<Seq>), String>,
+        page: Result<(Vec<Ended>, Option<Seq>), String>,
     },
     /// The server answered a decision. The fact itself comes as an event.
     Decided {

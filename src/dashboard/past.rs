@@ -1,8 +1,11 @@
 //! What has ended, as far back as was looked.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use registry::{ApprovalId, Recorded, Seq, Settled, State};
+use registry::{
+    ApprovalId, EscalationId, Recorded, Seq, Settled, State,
+    escalation::{Closed, Ended},
+};
 
 use super::listing::Listing;
 
@@ -11,7 +14,7 @@ use super::listing::Listing;
 pub(super) struct Past {
     /// By the event that ended it, newest first.
     pub(super) list: Listing<Seq>,
-    ended: BTreeMap<Seq, Arc<Settled>>,
+    ended: BTreeMap<Seq, Ended>,
     pub(super) older: Older,
 }
 
@@ -36,13 +39,13 @@ impl Past {
     pub(super) fn restart(&mut self, state: &State) {
         self.ended.clear();
         self.list.order.clear();
-        self.take(state.all_settled().cloned());
+        self.take(state.all_ended());
         self.older = Older::More(self.ended.keys().next().copied());
     }
 
     /// Takes what has ended; what is known already is known anew.
-    pub(super) fn take(&mut self, settled: impl IntoIterator<Item = Arc<Settled>>) {
-        let ended = settled.into_iter().map(|settled| (settled.seq, settled));
+    pub(super) fn take(&mut self, ended: impl IntoIterator<Item = Ended>) {
+        let ended = ended.into_iter().map(|ended| (ended.seq(), ended));
         self.ended.extend(ended);
         if self.ended.len() != self.list.order.len() {
             self.list
@@ -52,22 +55,31 @@ impl Past {
 
     /// What ends now, and what comes of what has ended.
     pub(super) fn follow(&mut self, state: &State, events: &[Recorded]) {
-        let about = events.iter().filter_map(|event| event.event.approval());
-        let settled: Vec<_> = about.filter_map(|id| state.settled(id)).cloned().collect();
-        self.take(settled);
+        let about = events.iter().filter_map(|event| event.event.item());
+        self.take(about.filter_map(|id| state.ended(id)).collect::<Vec<_>>());
     }
 
-    pub(super) fn get(&self, seq: Seq) -> Option<&Arc<Settled>> {
+    pub(super) fn get(&self, seq: Seq) -> Option<&Ended> {
         self.ended.get(&seq)
     }
 
-    pub(super) fn selected(&self) -> Option<&Arc<Settled>> {
+    pub(super) fn selected(&self) -> Option<&Ended> {
         self.get(self.list.selected?)
     }
 
     /// What was asked under this id, if it is under the hand.
     pub(super) fn under_hand(&self, id: ApprovalId) -> Option<&Settled> {
-        let selected = self.selected()?;
-        (selected.approval.id == id).then_some(&**selected)
+        match self.selected()? {
+            Ended::Approval(settled) => (settled.approval.id == id).then_some(settled),
+            Ended::Escalation(_) => None,
+        }
+    }
+
+    /// The run that stood still under this id, if it is under the hand.
+    pub(super) fn held_under_hand(&self, id: EscalationId) -> Option<&Closed> {
+        match self.selected()? {
+            Ended::Approval(_) => None,
+            Ended::Escalation(closed) => (closed.escalation.id == id).then_some(closed),
+        }
     }
 }

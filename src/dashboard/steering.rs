@@ -144,7 +144,9 @@ impl Aim {
 impl Model {
     pub(super) fn held(&self, id: EscalationId) -> Option<Held<'_>> {
         let waits = self.state.escalation(id).map(|held| Held::Waits(held));
-        waits.or_else(|| self.state.closed(id).map(|closed| Held::Closed(closed)))
+        let closed = || self.state.closed(id).map(|closed| &**closed);
+        let closed = || closed().or_else(|| self.past.held_under_hand(id));
+        waits.or_else(|| closed().map(Held::Closed))
     }
 
     /// The run that stands still and is open.

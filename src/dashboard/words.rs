@@ -30,10 +30,6 @@ pub struct Signs {
     pub withdrawn: &'static str,
     /// A run that stands still.
     pub held: &'static str,
-    /// At work.
-    pub running: &'static str,
-    /// Not begun, or not needed.
-    pub idle: &'static str,
     /// Sent another way.
     pub steered: &'static str,
     /// On its way.
@@ -64,6 +60,10 @@ pub struct Signs {
     pub chosen: &'static str,
     /// A choice that is not.
     pub open: &'static str,
+    /// A piece of time in which a task has not begun.
+    pub pending: &'static str,
+    /// At work.
+    pub running: &'static str,
     /// Its turn ended while it waits.
     pub parked: &'static str,
     /// A piece of time in which a run stood still.
@@ -89,8 +89,6 @@ pub const SIGNS: Signs = Signs {
     expired: "⌛",
     withdrawn: "⊘",
     held: "‖",
-    running: "▶",
-    idle: "·",
     steered: "»",
     sent: "…",
     away: "☠",
@@ -106,6 +104,8 @@ pub const SIGNS: Signs = Signs {
     says: "│ ",
     chosen: "(•)",
     open: "( )",
+    pending: "·",
+    running: "▶",
     parked: "◌",
     paused: "‖",
     blocked: "░",
@@ -124,8 +124,6 @@ pub const ASCII_SIGNS: Signs = Signs {
     expired: "%",
     withdrawn: "-",
     held: "||",
-    running: ">",
-    idle: ".",
     steered: ">>",
     sent: "~",
     away: "@",
@@ -141,6 +139,8 @@ pub const ASCII_SIGNS: Signs = Signs {
     says: "| ",
     chosen: "(*)",
     open: "( )",
+    pending: ".",
+    running: ">",
     parked: "o",
     paused: "|",
     blocked: "#",

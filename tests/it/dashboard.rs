@@ -10,6 +10,7 @@ use pilothouse::wire::{pb::goldfive::v1::ControlKind, pilothouse::Awaited};
 use registry::{
     approval::{Outcome, Seen},
     form::{Answer, Field, Kind, Presence},
+    run::TaskState,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -90,6 +91,38 @@ fn the_program_alone_keeps_the_registry_for_agents_and_other_dashboards() {
     second.decide("x", "✗ rejected by");
     again.wait_text("✗ rejected by");
     again.assert_alive();
+}
+
+// === Screens ===
+
+/// GF-83: what the tasks of a run did is read from its record; the history from the server.
+#[test]
+fn a_run_is_seen_over_time_and_what_ended_in_the_history() {
+    let server = Server::start();
+    let agent = Native::of(&server);
+    let run = agent.open(&run_of("research-7"));
+    agent.report(run, "t1", "Find the archives", &TaskState::Completed);
+    agent.report(run, "t2", "Collect sources", &TaskState::Running);
+    let filed = agent.file(run, &tool_call("call-1", "{}", Vec::new()));
+    let waiting = agent.wait(&filed);
+
+    let mut desk = attach(&server);
+    desk.wait_text("all seen ✓");
+    desk.decide("a", "✓ granted by");
+    drop(agent.answer(waiting));
+    desk.press("2", "✓ done");
+    desk.wait_text("t2 Collect sources");
+    desk.wait_text("━ running");
+    agent.report(run, "t2", "", &TaskState::Failed);
+    desk.wait_text("✗ failed");
+    desk.press("3", "pilothouse › history");
+    desk.wait_text(&format!("by user:{}", login()));
+    desk.press(":", "Commands");
+    desk.send("inbox");
+    desk.wait_text(":inbox");
+    desk.keys("enter");
+    desk.wait_text("Needs you");
+    only_ours(&desk.raw_bytes());
 }
 
 // === Agents ===

@@ -27,6 +27,7 @@ use registry::{
     names::{ControlId, DecisionId},
     run::{End, Presence, RunState, TaskState},
 };
+use serde_json::json;
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
@@ -821,12 +822,14 @@ fn the_demo_says_that_it_is_one_and_shows_what_came_of_an_answer() {
 fn the_first_screen_has_something_of_everything() {
     let temp = tempfile::TempDir::new().unwrap();
     let mut demo = open(temp.path(), &[]);
-    demo.wait_text("6 waiting · 1 expiring");
+    demo.wait_text("2 paused · 6 waiting · 1 expiring");
+    demo.wait_text("research-7 is paused");
     for agent in [
         "travel-desk",
         "logbook",
         "release-bot",
         "laptop-ci",
+        "csv-import",
         "etl-night",
     ] {
         assert!(has_text(&demo.screen(), agent), "{}", show(&demo.screen()));
@@ -843,7 +846,7 @@ fn where_the_clock_stands_the_first_screen_is_always_the_same() {
     let draw = || {
         let mut demo = open(temp.path(), &at);
         demo.wait_text("● live");
-        demo.wait_text("all seen ✓");
+        demo.wait_text("PLAN, revision 2");
         demo.wait_for(|screen| !has_text(screen, "━"), "a card at rest");
         show(&demo.screen())
     };
@@ -854,6 +857,105 @@ fn where_the_clock_stands_the_first_screen_is_always_the_same() {
     );
     assert!(first.contains(" 12m "), "{first}");
     assert_eq!(first, draw());
+}
+
+/// The demo with one scene, on a socket of its own; and what a second process does there.
+fn open_scene(temp: &Path, scene: &str, seed: u64) -> (Pty, impl Fn(&[&str]) -> Ran + use<>) {
+    let socket = temp.join("demo.sock").display().to_string();
+    let seed = seed.to_string();
+    let args = ["--scene", scene, "--seed", &seed, "--socket", &socket];
+    let demo = open(temp, &args);
+    let outside = move |args: &[&str]| {
+        let ran = std::process::Command::new(PROGRAM)
+            .args(args)
+            .args(["--server", &format!("unix:{socket}")])
+            .output();
+        Ran::of(ran.unwrap())
+    };
+    (demo, outside)
+}
+
+#[test]
+fn a_run_that_is_held_is_answered_from_outside() {
+    let temp = tempfile::TempDir::new().unwrap();
+    let (mut demo, outside) = open_scene(temp.path(), "escalation", TWICE);
+    demo.wait_text("research-7 is paused");
+    let steer = ["steer", "--note", "Use what you have"];
+    for (answer, stage) in [
+        (&["resume"][..], "acked"),
+        (&steer, "confirmed"),
+        (&["cancel"], "confirmed"),
+    ] {
+        let held = held(&outside);
+        let first = outside(&[answer, &[&held]].concat());
+        assert_eq!(first.code, 0, "{first:?}");
+        let second = outside(&["resume", &held]);
+        assert_eq!(second.code, 4, "the first verb wins: {second:?}");
+        let last = || outside(&["history", "--json", "--limit", "1"]).objects();
+        until(&format!("{} {stage}", answer[0]), || {
+            let (control, last) = (json!(stage), last());
+            (last[0]["control"]["stage"] == control).then_some(())
+        });
+        assert_eq!(last()[0]["answer"]["verb"], json!(answer[0]));
+    }
+}
+
+/// The id of what holds a run, as soon as one is held.
+fn held(outside: impl Fn(&[&str]) -> Ran) -> String {
+    until("run that is held", || {
+        let open = outside(&["list", "--json"]).objects();
+        let held = open.first()?;
+        held["id"].as_str().map(str::to_owned)
+    })
+}
+
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "no {what}");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+#[test]
+fn a_run_that_is_held_is_answered_with_the_keys() {
+    let open = || {
+        let temp = tempfile::TempDir::new().unwrap();
+        let (mut demo, _) = open_scene(temp.path(), "escalation", ONCE);
+        demo.wait_text("research-7 is paused");
+        (temp, demo)
+    };
+    let (_temp, mut demo) = open();
+    demo.decide("R", "resumed by");
+    demo.wait_text("acked");
+
+    let (_temp, mut demo) = open();
+    demo.decide("s", "Steer research-7");
+    demo.send("Use what you have");
+    demo.wait_text("17 of 8192");
+    demo.decide("ctrl-s", "plan revision 3");
+    demo.wait_text("Keep to «Use what you have»");
+
+    let (_temp, mut demo) = open();
+    demo.decide("c", "yes, cancel it");
+    demo.decide("y", "the run cancelled");
+}
+
+#[test]
+fn a_run_is_paused_from_the_list_of_runs_and_waits_to_be_answered() {
+    let temp = tempfile::TempDir::new().unwrap();
+    let mut demo = open(temp.path(), &["--scene", "task"]);
+    demo.wait_text("THE AGENT SAYS");
+    demo.keys("2");
+    demo.wait_text("p pause");
+    demo.decide("p", "paused by");
+    demo.keys("1 g g");
+    demo.wait_text("release-bot is paused");
+    demo.decide("R", "resumed by");
+    demo.wait_text("\"resumed\"");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use registry::{
     approval::{Filing, Hold, OnDeadline, Risk, Subject},
     form::{Field, Form},
     names::WaitId,
+    run::TaskState,
 };
 use tokio::{runtime::Runtime, task::JoinHandle};
 
@@ -125,6 +126,13 @@ impl Native {
 
     pub(crate) fn open(&self, run: &Opening) -> RunId {
         self.runtime.block_on(self.client.open_run(run)).unwrap()
+    }
+
+    pub(crate) fn report(&self, run: RunId, task: &str, title: &str, state: &TaskState) {
+        let (task, title) = (Untrusted::new(task), Untrusted::new(title));
+        let detail = Untrusted::default();
+        let reported = self.client.report_task(run, &task, &title, state, &detail);
+        self.runtime.block_on(reported).unwrap();
     }
 
     pub(crate) fn file(&self, run: RunId, filing: &Filing) -> Filed {

@@ -22,8 +22,8 @@ mod rows;
 mod screen;
 mod scripted;
 mod server;
-mod steering;
 mod steered;
+mod steering;
 mod watch;
 mod wire_limits;
 

@@ -263,6 +263,22 @@ impl Ended {
         }
     }
 
+    /// What it was.
+    pub fn id(&self) -> ItemId {
+        match self {
+            Self::Approval(settled) => settled.approval.id.into(),
+            Self::Escalation(closed) => closed.escalation.id.into(),
+        }
+    }
+
+    /// When it ended.
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Approval(settled) => settled.at,
+            Self::Escalation(closed) => closed.at,
+        }
+    }
+
     /// Who may see it.
     pub fn scope(&self) -> Scope {
         match self {

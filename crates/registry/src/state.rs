@@ -18,7 +18,7 @@ use crate::{
     },
     control::{Control, Step, Verb},
     drift::{Drift, Level},
-    escalation::{Closed, Escalation, EscalationId, How, ItemId},
+    escalation::{Closed, Ended, Escalation, EscalationId, How, ItemId},
     event::{Event, Recorded, Scope, Seq},
     limits,
     names::{ControlId, DecisionId, DriftId, Key, WaitId},
@@ -48,12 +48,12 @@ pub struct State {
     escalations: BTreeMap<EscalationId, Arc<Escalation>>,
     closed: BTreeMap<EscalationId, Arc<Closed>>,
     deadlines: BTreeSet<(Timestamp, ItemId)>,
-    ended: VecDeque<(Timestamp, Ended)>,
+    ended: VecDeque<(Timestamp, Gone)>,
     has_forgotten: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Ended {
+enum Gone {
     Run(RunId),
     Item(ItemId),
 }
@@ -173,6 +173,29 @@ impl State {
     /// All questions that have ended and are in memory, by id.
     pub fn all_settled(&self) -> impl DoubleEndedIterator<Item = &Arc<Settled>> {
         self.settled.values()
+    }
+
+    /// What ended and is in memory, in no order.
+    pub fn all_ended(&self) -> impl Iterator<Item = Ended> {
+        let asked = self.settled.values();
+        let held = self.closed.values();
+        asked
+            .map(|settled| Ended::Approval((**settled).clone()))
+            .chain(held.map(|closed| Ended::Escalation((**closed).clone())))
+    }
+
+    /// What ended under `id`, while it is in memory.
+    pub fn ended(&self, id: ItemId) -> Option<Ended> {
+        match id {
+            ItemId::Approval(id) => {
+                let settled = self.settled.get(&id)?;
+                Some(Ended::Approval((**settled).clone()))
+            }
+            ItemId::Escalation(id) => {
+                let closed = self.closed.get(&id)?;
+                Some(Ended::Escalation((**closed).clone()))
+            }
+        }
     }
 
     /// What was asked under `id`, waiting or ended.
@@ -367,7 +390,7 @@ impl State {
         self.runs_by_key.insert(run.key.clone(), run.id);
         if run.state.is_over() {
             // A row does not say since when: it is let go of later than elsewhere, never earlier.
-            self.ended.push_back((self.last_at, Ended::Run(run.id)));
+            self.ended.push_back((self.last_at, Gone::Run(run.id)));
         }
         self.runs.insert(run.id, run);
     }
@@ -398,7 +421,7 @@ impl State {
             self.decisions.insert(key, approval.id);
         }
         self.ended
-            .push_back((settled.at, Ended::Item(approval.id.into())));
+            .push_back((settled.at, Gone::Item(approval.id.into())));
         self.settled.insert(approval.id, settled);
     }
 
@@ -412,7 +435,7 @@ impl State {
     fn put_closed(&mut self, closed: Arc<Closed>) {
         let id = closed.escalation.id;
         self.ended
-            .push_back((closed.moved_at(), Ended::Item(id.into())));
+            .push_back((closed.moved_at(), Gone::Item(id.into())));
         self.closed.insert(id, closed);
     }
 
@@ -473,7 +496,7 @@ impl State {
 
     fn end(&mut self, id: RunId, end: End, at: Timestamp) {
         self.change_run(id, |run| run.state = RunState::Ended(end));
-        self.ended.push_back((at, Ended::Run(id)));
+        self.ended.push_back((at, Gone::Run(id)));
     }
 
     fn report_task(
@@ -561,7 +584,7 @@ impl State {
         });
         // Whatever became of the answer, it is kept for as long as the answer itself would be.
         if let Some(closed) = escalation.and_then(|id| self.closed.get(&id)) {
-            let item = Ended::Item(closed.escalation.id.into());
+            let item = Gone::Item(closed.escalation.id.into());
             self.ended.push_back((step.at, item));
         }
     }
@@ -717,9 +740,9 @@ impl State {
             self.ended.pop_front();
             self.has_forgotten = true;
             match what {
-                Ended::Run(id) => self.forget_run(id),
-                Ended::Item(ItemId::Approval(id)) => self.forget_approval(id),
-                Ended::Item(ItemId::Escalation(id)) => self.forget_closed(id, at),
+                Gone::Run(id) => self.forget_run(id),
+                Gone::Item(ItemId::Approval(id)) => self.forget_approval(id),
+                Gone::Item(ItemId::Escalation(id)) => self.forget_closed(id, at),
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Runs that stand still: what is shown of them, and what a key has them do.
 
+use std::time::Duration;
+
 use registry::{
     Control, Escalation, EscalationId, Event, ItemId, Role, RunId, Tenant, Timestamp, Untrusted,
     control::{Stage, Step, Verb},
@@ -12,9 +14,16 @@ use registry::{
     },
 };
 
-use super::desk::*;
+use super::{
+    desk::*,
+    hostile::{HOSTILE, check},
+    property::Dice,
+};
 use crate::dashboard::{
-    Effect, Link, Me, Msg, Order, Setup, SubmitError, msg::Refused, words::notice,
+    Effect, Link, Me, Msg, Order, Setup, SubmitError,
+    keys::{Code, Key},
+    msg::Refused,
+    words::notice,
 };
 
 fn nothing() -> Untrusted {
@@ -348,6 +357,11 @@ fn steer_is_written_sent_and_followed_to_its_end() {
     says(&desk, "› confirmed 14:05:");
     says(&desk, "plan revision 3");
     insta::assert_snapshot!("held_steered", desk.screen());
+    desk.press("3");
+    insta::assert_snapshot!("held_history", desk.screen());
+    desk.press("enter");
+    says(&desk, "research-7 was paused");
+    desk.press("esc 1");
     // It stays under the hand until it is left.
     assert_eq!(desk.model.inbox.order[0], ItemId::Escalation(stuck.id()));
     desk.press("esc");
@@ -376,7 +390,7 @@ fn a_control_that_comes_to_nothing_is_said_in_words() {
         let order = orders(&desk.press("g g R")).remove(0);
         desk.record(taken(&stuck, &order, "user:ada"));
         let id = order.id.as_str();
-        let at = now().plus(std::time::Duration::from_secs(1));
+        let at = now().plus(Duration::from_secs(1));
         desk.record([
             stuck.moved(id, step(Stage::Sent, "", now())),
             stuck.moved(id, step(stage, detail, at)),
@@ -843,4 +857,173 @@ fn a_run_that_ends_lets_go_of_its_card() {
         desk.notice()
     );
     says(&desk, "Too late.");
+}
+
+#[test]
+fn nothing_of_a_run_that_stands_still_reaches_the_terminal_as_it_came() {
+    let evil = Stuck {
+        agent: HOSTILE,
+        kind: HOSTILE,
+        detail: HOSTILE,
+        ..stuck()
+    };
+    let task = Event::TaskReported {
+        run: evil.run(),
+        task: HOSTILE.into(),
+        title: format!("{HOSTILE} title").into(),
+        state: TaskState::Running,
+        detail: HOSTILE.into(),
+    };
+    for (width, height) in [(120, 60), (80, 24), (40, 10)] {
+        let mut desk = desk(width, height, std::slice::from_ref(&evil), |_| {});
+        desk.record([task.clone()]);
+        for keys in [
+            "g g", "enter", "w", "G", "w", "c", "esc", "b", "j", "esc", "s",
+        ] {
+            desk.press(keys);
+            check(&desk);
+        }
+        desk.send(Msg::Paste(HOSTILE.into()));
+        desk.type_text("\u{9b}\u{202e}Go on.");
+        check(&desk);
+        let order = orders(&desk.press("ctrl-s")).remove(0);
+        assert!(!order.note.raw().contains(|c: char| c < ' ' && c != '\n'));
+        let result = Err(SubmitError::NotSent(HOSTILE.into()));
+        desk.send(Msg::Ordered {
+            order: order.id.clone(),
+            result,
+        });
+        desk.show();
+        check(&desk);
+        let order = Order {
+            note: HOSTILE.into(),
+            ..order
+        };
+        desk.record(taken(&evil, &order, "user:ada"));
+        let id = order.id.as_str();
+        desk.record([evil.moved(id, step(Stage::Failed, HOSTILE, now()))]);
+        for keys in ["j", "k", "2", "enter", "esc"] {
+            desk.press(keys);
+            check(&desk);
+        }
+    }
+}
+
+/// One key of a hand that does not know what it does.
+fn some_key(dice: &mut Dice) -> Key {
+    let often = "RRRssccwSbyynjjkkgGq?x";
+    match dice.roll(8) {
+        0 => Key::plain(Code::Enter),
+        1 => Key::plain(Code::Esc),
+        2 => Key::ctrl('s'),
+        _ => {
+            let at = usize::try_from(dice.roll(often.len() as u64)).unwrap();
+            Key::char(often.chars().nth(at).unwrap())
+        }
+    }
+}
+
+fn something_happens(dice: &mut Dice, desk: &mut Desk, all: &[Stuck], n: u32) {
+    let some = &all[usize::try_from(dice.roll(all.len() as u64)).unwrap()];
+    let run = some.run();
+    match dice.roll(12) {
+        0 => {
+            let drift = some.drift(100 + n, Severity::Warning, Level::Absorb);
+            desk.record([Event::DriftReported { run, drift }]);
+        }
+        1 => {
+            let order = Order {
+                id: ControlId::parse(&format!("g-{n}")).unwrap(),
+                run,
+                verb: Verb::Resume,
+                note: nothing(),
+                answers: Some(some.id()),
+            };
+            desk.record(taken(some, &order, "user:grace"));
+        }
+        2 => {
+            let presence = Presence::Away { since: now() };
+            desk.record([Event::PresenceChanged { run, presence }]);
+        }
+        3 => desk.offline(),
+        4 => {
+            let sizes = [(120, 34), (80, 24), (40, 10)];
+            let (width, height) = sizes[usize::try_from(dice.roll(3)).unwrap()];
+            desk.resize(width, height);
+        }
+        5 => {
+            if let Some(order) = orders(&desk.effects).pop() {
+                let result = Err(SubmitError::NotSent("timeout".into()));
+                let order = order.id;
+                desk.send(Msg::Ordered { order, result });
+            }
+        }
+        _ => desk.online(),
+    }
+}
+
+#[test]
+fn no_sequence_orders_what_was_not_on_the_screen() {
+    let all: Vec<Stuck> = (0..4)
+        .map(|n| Stuck {
+            n: 50 + n,
+            ago_s: 100 + i64::try_from(n).unwrap(),
+            ..stuck()
+        })
+        .collect();
+    let (mut given, mut sure) = (0, 0);
+    for seed in 1..=60_u64 {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut desk = desk(120, 34, &all[..2], |_| {});
+        desk.press("g g");
+        let before = desk.at - Duration::from_millis(300);
+        let first = desk.drawn.run.map(|run| (run.face, desk.drawn.confirming));
+        let mut shown = first.map(|first| (first, before));
+        let mut ids = Vec::new();
+        for n in 0..200 {
+            let effects = match dice.roll(20) {
+                0..10 => {
+                    let yes = desk.drawn.confirming && dice.roll(2) == 0;
+                    let key = some_key(&mut dice);
+                    desk.send(Msg::Key(if yes { Key::char('y') } else { key }))
+                }
+                10 => desk.send(Msg::Paste("RyRcy".into())),
+                11..15 => {
+                    desk.draw();
+                    let now = desk.drawn.run.map(|run| (run.face, desk.drawn.confirming));
+                    let since = shown.filter(|(before, _)| Some(*before) == now);
+                    shown = now.map(|now| (now, since.map_or(desk.at, |(_, since)| since)));
+                    Vec::new()
+                }
+                15..18 => {
+                    desk.at += Duration::from_millis(dice.roll(400));
+                    desk.send(Msg::Tick)
+                }
+                18 if n == 50 => {
+                    all[2..].iter().for_each(|stuck| stuck.happens(&mut desk));
+                    Vec::new()
+                }
+                _ => {
+                    something_happens(&mut dice, &mut desk, &all, n);
+                    Vec::new()
+                }
+            };
+            for order in orders(&effects) {
+                let ((face, confirming), since) = shown.expect("a run was drawn");
+                assert!(desk.model.is_online(), "seed {seed}");
+                assert_eq!(order.run, face.run, "seed {seed}");
+                assert_eq!(order.answers, face.held.filter(|_| order.verb.answers()));
+                assert!(desk.at - since >= Duration::from_millis(250), "seed {seed}");
+                let asks = matches!(order.verb, Verb::Cancel | Verb::Rewind { .. });
+                assert!(
+                    !asks || confirming || ids.contains(&order.id),
+                    "seed {seed}"
+                );
+                ids.push(order.id);
+                given += 1;
+                sure += usize::from(asks && confirming);
+            }
+        }
+    }
+    assert!(given > 30 && sure > 0, "now and then: {given}, {sure}");
 }

@@ -12,7 +12,7 @@ use registry::{
 use super::desk::*;
 use crate::dashboard::{Link, Msg, SubmitError, Theme, lines::columns, msg::Refused};
 
-const HOSTILE: &str = "A\x1b[2J\x1b]0;x\x07\x1b]52;c;QUJD\x07\u{9b}31m\rB\x08\x7f\u{85}C\u{202e}\u{2066}\u{200b}\u{e0041}\u{3164}\u{fe0f}\u{ad}";
+pub(super) const HOSTILE: &str = "A\x1b[2J\x1b]0;x\x07\x1b]52;c;QUJD\x07\u{9b}31m\rB\x08\x7f\u{85}C\u{202e}\u{2066}\u{200b}\u{e0041}\u{3164}\u{fe0f}\u{ad}";
 
 fn hostile() -> Ask {
     let json = serde_json::to_string(HOSTILE).unwrap();
@@ -37,7 +37,7 @@ fn hostile() -> Ask {
     }
 }
 
-fn check(desk: &Desk) {
+pub(super) fn check(desk: &Desk) {
     for cell in &desk.terminal.backend().buffer().content {
         let symbol = cell.symbol();
         assert!(!symbol.chars().any(char::is_control), "{symbol:?}");
@@ -281,15 +281,24 @@ fn no_size_breaks_any_screen() {
 #[test]
 fn the_selected_row_is_seen_without_colour() {
     for theme in [Theme::Mono, Theme::Sixteen] {
-        let mut desk = Desk::with(120, 34, |setup| setup.theme = theme);
-        desk.settle_in(&full_inbox());
-        let screen = desk.screen();
-        let y = screen.lines().position(|row| row.contains('▌')).unwrap();
-        let buffer = desk.terminal.backend().buffer();
-        for x in 1..40 {
-            let cell = &buffer[(x, u16::try_from(y).unwrap())];
-            assert!(cell.modifier.contains(Modifier::REVERSED));
-            assert_eq!(cell.fg, ratatui::style::Color::Reset);
+        for keys in ["", "2", "3", ":"] {
+            let mut desk = Desk::with(120, 34, |setup| setup.theme = theme);
+            let asks = full_inbox();
+            desk.settle_in(&asks);
+            let by = DecisionId::parse("g-1").unwrap();
+            desk.record([decided(&asks[1], Verdict::Reject, "user:grace", by)]);
+            desk.press(keys);
+            let screen = desk.screen();
+            let rows = screen.lines().zip(0..);
+            for (_, y) in rows.filter(|(row, _)| row.contains('▌')) {
+                let buffer = desk.terminal.backend().buffer();
+                for x in 1..40 {
+                    let cell = &buffer[(x, y)];
+                    assert!(cell.modifier.contains(Modifier::REVERSED), "{screen}");
+                    assert_eq!(cell.fg, ratatui::style::Color::Reset);
+                }
+            }
+            assert!(screen.contains('▌'), "{keys}");
         }
     }
 }
@@ -298,7 +307,12 @@ fn the_selected_row_is_seen_without_colour() {
 fn ascii_spells_everything_of_ours() {
     let mut desk = Desk::with(120, 34, |setup| setup.ascii = true);
     desk.settle_in(&full_inbox()[..3]);
-    for key in ["enter", "a", "e", "esc", "n", "?", "esc", "x"] {
+    let by = DecisionId::parse("g-1").unwrap();
+    let asks = full_inbox();
+    desk.record([decided(&asks[2], Verdict::Reject, "user:grace", by)]);
+    for key in [
+        "enter", "a", "e", "esc", "n", "?", "esc", "2", ":", "esc", "enter", "g", "3", "1", "x",
+    ] {
         let screen = desk.screen();
         let odd: String = screen.chars().filter(|c| !c.is_ascii()).collect();
         // The one in the digest is part of its short form.

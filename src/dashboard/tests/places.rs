@@ -8,6 +8,7 @@ use registry::{
         Applied, AppliedResult, Decision, Delivery, DeliveryState, Outcome, Risk, Seen, Verdict,
         Why,
     },
+    escalation::Ended,
     form::{Answer, Answers},
     names::{ControlId, DecisionId},
     run::{End, InterruptKind, Plan, PlanTask, Presence, RunKey, Source, TaskState},
@@ -284,13 +285,8 @@ screen!(runs, busy, (120, 34), "2");
 screen!(runs_80, busy, (80, 24), "2");
 screen!(runs_40, busy, (40, 10), "2 j");
 screen!(run_zoomed_80, busy, (80, 24), "2 enter");
-screen!(
-    runs_ascii,
-    busy,
-    (80, 24),
-    |setup| setup.ascii = true,
-    "2 j"
-);
+screen!(runs_ascii, busy, (80, 24), |setup| setup.ascii = true, "2");
+screen!(run_asking, busy, (80, 24), "2 j j");
 screen!(run_stopped, busy, (120, 24), "2 G k");
 screen!(history, lived, (120, 34), "3 j");
 screen!(history_80, lived, (80, 24), "3 j");
@@ -492,7 +488,7 @@ fn what_is_older_is_fetched_when_the_hand_gets_there() {
     page.push(overlap);
     desk.send(Msg::History {
         before: oldest,
-        page: Ok((page, Some(1))),
+        page: Ok((page.into_iter().map(Ended::Approval).collect(), Some(1))),
     });
     desk.show();
     assert_eq!(desk.model.past.list.order.len(), 4 + 10, "nothing twice");
@@ -530,7 +526,7 @@ fn what_ended_long_ago_is_opened_like_anything_else() {
     desk.know(&old);
     desk.send(Msg::History {
         before: None,
-        page: Ok((vec![settled], None)),
+        page: Ok((vec![Ended::Approval(settled)], None)),
     });
     desk.show();
     let opened = desk.press("enter");

@@ -213,7 +213,7 @@ fn id_under_hand(model: &Model) -> Option<String> {
     open.or_else(|| match model.screen {
         Screen::Inbox => Some(model.inbox.selected?.to_string()),
         Screen::Runs => Some(model.runs.list.selected?.to_string()),
-        Screen::History => Some(model.past.selected()?.approval.id.to_string()),
+        Screen::History => Some(model.past.selected()?.id().to_string()),
     })
 }
 

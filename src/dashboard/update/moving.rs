@@ -1,6 +1,6 @@
 //! Going from card to card, and about in one.
 
-use registry::ItemId;
+use registry::{ItemId, escalation::Ended};
 
 use super::super::{
     model::{Front, Hand, Model, Open, Screen},
@@ -26,14 +26,16 @@ pub(super) fn enter(model: &mut Model) -> Vec<Effect> {
 
 /// What has ended is opened like anything else.
 fn open_ended(model: &mut Model) -> Vec<Effect> {
-    let Some(id) = model.past.selected().map(|settled| settled.approval.id) else {
+    let Some(id) = model.past.selected().map(Ended::id) else {
         return Vec::new();
     };
-    model
-        .opened
-        .insert(Screen::History, Open::of(ItemId::Approval(id)));
+    model.opened.insert(Screen::History, Open::of(id));
     model.hand = Hand::Card;
-    fetch_unless_here(model, id)
+    match id {
+        ItemId::Approval(id) => fetch_unless_here(model, id),
+        // All that it shows is here.
+        ItemId::Escalation(_) => Vec::new(),
+    }
 }
 
 /// Opens what is selected, and hands it the keyboard.

@@ -1,8 +1,6 @@
 //! What is fetched for the lists: the record of a run, and what ended long ago.
 
-use std::sync::Arc;
-
-use registry::{Recorded, RunId, Seq, Settled, Untrusted};
+use registry::{Recorded, RunId, Seq, Untrusted, escalation::Ended};
 
 use super::super::{
     model::{Model, Screen},
@@ -62,15 +60,15 @@ pub(super) fn fetch_older(model: &mut Model) -> Vec<Effect> {
 pub(super) fn receive_page(
     model: &mut Model,
     before: Option<Seq>,
-    page: Result<(Vec<Settled>, Option<Seq>), String>,
+    page: Result<(Vec<Ended>, Option<Seq>), String>,
 ) -> Vec<Effect> {
     if model.past.older != Older::UnderWay(before) {
         return Vec::new();
     }
     model.changed();
     match page {
-        Ok((settled, next)) => {
-            model.past.take(settled.into_iter().map(Arc::new));
+        Ok((ended, next)) => {
+            model.past.take(ended);
             // A server that leads in circles is not followed.
             let next = next.filter(|next| before.is_none_or(|before| *next < before));
             model.past.older = next.map_or(Older::Nothing, |next| Older::More(Some(next)));

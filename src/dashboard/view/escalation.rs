@@ -174,11 +174,7 @@ impl Scene<'_> {
                     self.age(since)
                 )
             }
-            stage => {
-                let said = order.steps.last().map(|step| step.detail.line());
-                let said = said.map(|said| said.to_string()).unwrap_or_default();
-                format!("no: the pause was not taken: {} {said}", stage.word())
-            }
+            stage => format!("no: the pause was not taken: {}", stage.word()),
         }
     }
 
@@ -217,7 +213,7 @@ impl Scene<'_> {
         for drift in &run.drifts {
             lines.extend(drift_lines(drift, &drift.at.to_string()));
             let id = format!("  {} in {}", words::safe(&drift.id), task_name(&drift.task));
-            lines.push(Line::of(Role::Muted, id));
+            lines.push(Line::of(Role::Text, id));
         }
         lines
     }
@@ -390,7 +386,7 @@ impl Scene<'_> {
         };
         if !order.note.is_empty() {
             let note = format!("\"{}\"", order.note.line());
-            lines.push(Line::of(Role::Muted, note));
+            lines.push(Line::of(Role::Said, note));
         }
         let key = match order.verb {
             Verb::Resume => Some(Action::Resume),
@@ -554,13 +550,13 @@ fn task_line(pen: &Pen<'_, '_>, escalation: &Escalation, run: &Run) -> Option<Li
 fn task_state(pen: &Pen<'_, '_>, task: &Task) -> [Part; 2] {
     let signs = pen.signs;
     let (role, sign) = match task.state {
-        TaskState::Pending => (Role::Muted, signs.idle),
+        TaskState::Pending => (Role::Muted, signs.pending),
         TaskState::Running => (Role::Strong, signs.running),
         TaskState::Blocked { .. } => (Role::Warn, signs.waiting),
         TaskState::Completed => (Role::Ok, signs.granted),
         TaskState::Failed => (Role::Danger, signs.rejected),
         TaskState::Cancelled => (Role::Muted, signs.withdrawn),
-        TaskState::NotNeeded => (Role::Muted, signs.idle),
+        TaskState::NotNeeded => (Role::Muted, signs.skipped),
     };
     [
         Part::new(role, format!("{sign} ")),
@@ -625,7 +621,7 @@ fn drift_lines(drift: &Drift, when: &str) -> Vec<Line> {
     }
     if let Some(from) = &drift.from {
         parts.push(Part::new(
-            Role::Muted,
+            Role::Text,
             format!("  from {}", from.text().line()),
         ));
     }

@@ -1,11 +1,11 @@
 //! What has ended: how, by whom, with what answer, and what came of it.
 
-use std::sync::Arc;
-
 use ratatui::layout::Rect;
 use registry::{
     Settled,
     approval::{AppliedResult, DeliveryState, Outcome, Why},
+    control::Stage,
+    escalation::{Closed, Ended, How},
 };
 
 use super::{
@@ -26,8 +26,8 @@ use super::{
 const TIME_COLUMNS: usize = 5;
 /// The widest is two.
 const SIGN_COLUMNS: usize = 2;
-/// `withdrawn`.
-const WORD_COLUMNS: usize = 9;
+/// `superseded`.
+const WORD_COLUMNS: usize = 10;
 /// All that stands before the columns that share the rest, and the gaps between those.
 const FIXED: usize = 1 + TIME_COLUMNS + 2 + SIGN_COLUMNS + 1 + WORD_COLUMNS + 5 * 2;
 /// From this width on, the answers have a column.
@@ -58,17 +58,17 @@ impl Scene<'_> {
             .collect();
         let room = usize::from(inside.width).saturating_sub(FIXED);
         let widths = share(widest(&shown, usize::from(inside.width)), room);
-        for (settled, y) in shown.into_iter().zip(inside.y..inside.bottom()) {
+        for (ended, y) in shown.into_iter().zip(inside.y..inside.bottom()) {
             let row = Rect {
                 y,
                 height: 1,
                 ..inside
             };
-            self.ended_row(pen, row, settled, widths);
+            self.ended_row(pen, row, ended, widths);
             if !self.model.is_online() {
                 pen.dim(row);
             }
-            if Some(settled.seq) == past.list.selected {
+            if Some(ended.seq()) == past.list.selected {
                 pen.restyle(row, Role::Selected);
             }
         }
@@ -88,21 +88,28 @@ impl Scene<'_> {
         }
     }
 
-    fn ended_row(&self, pen: &mut Pen<'_, '_>, row: Rect, settled: &Settled, widths: Widths) {
-        let here = if Some(settled.seq) == self.model.past.list.selected {
+    fn ended_row(&self, pen: &mut Pen<'_, '_>, row: Rect, ended: &Ended, widths: Widths) {
+        let here = if Some(ended.seq()) == self.model.past.list.selected {
             pen.signs.here
         } else {
             " "
         };
         let more = pen.signs.more;
-        let at = fit(&words::day_or_time(settled.at, self.now), TIME_COLUMNS, "");
-        let sign = fit(
-            words::ended_sign(pen.signs, &settled.outcome),
-            SIGN_COLUMNS,
-            "",
-        );
-        let word = fit(settled.outcome.word(), WORD_COLUMNS, "");
-        let texts = texts(settled);
+        let at = words::day_or_time(ended.at(), self.now);
+        let at = fit(&at, TIME_COLUMNS, "");
+        let (sign, word) = match ended {
+            Ended::Approval(settled) => (
+                words::ended_sign(pen.signs, &settled.outcome),
+                settled.outcome.word(),
+            ),
+            Ended::Escalation(closed) => (
+                words::closed_sign(pen.signs, &closed.how),
+                closed.how.word(),
+            ),
+        };
+        let sign = fit(sign, SIGN_COLUMNS, "");
+        let word = fit(word, WORD_COLUMNS, "");
+        let texts = texts(ended);
         let [title, agent, by, said, came] = std::array::from_fn(|column| {
             let gap = if widths[column] == 0 { "" } else { "  " };
             format!("{gap}{}", fit(&texts[column], widths[column], more))
@@ -113,12 +120,12 @@ impl Scene<'_> {
             row.y,
             &[
                 (Role::Active, here),
-                (ended_role(settled), &format!("{at}  {sign} {word}")),
+                (ended_role(ended), &format!("{at}  {sign} {word}")),
                 (Role::Text, &title),
                 (Role::Muted, &agent),
                 (Role::Text, &by),
                 (Role::Muted, &said),
-                (came_role(settled), &came),
+                (came_role(ended), &came),
             ],
         );
     }
@@ -128,22 +135,59 @@ impl Scene<'_> {
 type Widths = [usize; 5];
 
 /// Title, agent, by whom, what was said, and what came of it.
-fn texts(settled: &Settled) -> [String; 5] {
-    let approval = &settled.approval;
-    [
-        approval.title.line().to_string(),
-        approval.from.agent.line().to_string(),
-        by(settled),
-        said(settled),
-        came(settled),
-    ]
+fn texts(ended: &Ended) -> [String; 5] {
+    match ended {
+        Ended::Approval(settled) => [
+            settled.approval.title.line().to_string(),
+            settled.approval.from.agent.line().to_string(),
+            by(settled),
+            said(settled),
+            came(settled),
+        ],
+        Ended::Escalation(closed) => [
+            closed.escalation.title().line().to_string(),
+            closed.escalation.from.agent.line().to_string(),
+            closed_by(closed),
+            closed_with(closed),
+            came_of(closed),
+        ],
+    }
+}
+
+fn closed_by(closed: &Closed) -> String {
+    let by = closed.how.by();
+    by.map_or_else(
+        || "nobody".to_owned(),
+        |by| format!("by {}", words::safe(by)),
+    )
+}
+
+fn closed_with(closed: &Closed) -> String {
+    match &closed.how {
+        How::Answered { note, .. } if note.is_empty() => String::new(),
+        How::Answered { note, .. } => format!("\"{}\"", note.line()),
+        How::Superseded { .. } => "another drift took its place".to_owned(),
+        How::RunEnded(end) => format!("the run {}", end.word()),
+    }
+}
+
+/// How far the answer came.
+fn came_of(closed: &Closed) -> String {
+    let Some(order) = &closed.control else {
+        return String::new();
+    };
+    let word = order.stage().word();
+    match order.steps.last().filter(|step| !step.detail.is_empty()) {
+        Some(step) => format!("{word}: {}", step.detail.line()),
+        None => word.to_owned(),
+    }
 }
 
 /// As much as the longest text needs. What was said has a column only where there is room for it.
-fn widest(shown: &[&Arc<Settled>], width: usize) -> Widths {
+fn widest(shown: &[&Ended], width: usize) -> Widths {
     let mut widest = [0; 5];
-    for settled in shown {
-        for (widest, text) in widest.iter_mut().zip(texts(settled)) {
+    for ended in shown {
+        for (widest, text) in widest.iter_mut().zip(texts(ended)) {
             *widest = columns(&text).max(*widest);
         }
     }
@@ -160,12 +204,19 @@ fn share(needs: Widths, room: usize) -> Widths {
     given((0..=room).rev().find(fits).unwrap_or(0))
 }
 
-fn ended_role(settled: &Settled) -> Role {
-    match settled.outcome {
-        Outcome::Granted(_) => Role::Ok,
-        Outcome::Rejected(_) => Role::Danger,
-        Outcome::Expired => Role::Warn,
-        Outcome::Withdrawn(_) => Role::Muted,
+fn ended_role(ended: &Ended) -> Role {
+    match ended {
+        Ended::Approval(settled) => match settled.outcome {
+            Outcome::Granted(_) => Role::Ok,
+            Outcome::Rejected(_) => Role::Danger,
+            Outcome::Expired => Role::Warn,
+            Outcome::Withdrawn(_) => Role::Muted,
+        },
+        Ended::Escalation(closed) => match closed.how {
+            How::Answered { .. } => Role::Ok,
+            How::Superseded { .. } => Role::Muted,
+            How::RunEnded(_) => Role::Danger,
+        },
     }
 }
 
@@ -223,7 +274,11 @@ fn came(settled: &Settled) -> String {
     }
 }
 
-fn came_role(settled: &Settled) -> Role {
+fn came_role(ended: &Ended) -> Role {
+    let settled = match ended {
+        Ended::Approval(settled) => settled,
+        Ended::Escalation(closed) => return came_of_role(closed),
+    };
     let applied = settled.applied.as_ref().map(|applied| applied.result);
     let delivered = settled.delivery.as_ref().map(|delivery| delivery.state);
     match (applied, delivered) {
@@ -232,5 +287,13 @@ fn came_role(settled: &Settled) -> Role {
         (None, Some(DeliveryState::Sent)) => Role::Warn,
         (Some(AppliedResult::Skipped), _)
         | (None, Some(DeliveryState::Acked | DeliveryState::Confirmed) | None) => Role::Muted,
+    }
+}
+
+fn came_of_role(closed: &Closed) -> Role {
+    match closed.control.as_ref().map(|order| order.stage()) {
+        Some(stage) if stage.is_failure() => Role::Danger,
+        Some(Stage::Issued | Stage::Sent) => Role::Warn,
+        _ => Role::Muted,
     }
 }

@@ -1,7 +1,7 @@
 //! The list of what waits. Only the rows that fit are made.
 
 use ratatui::layout::Rect;
-use registry::{ApprovalId, ItemId, approval::Settled};
+use registry::{ApprovalId, ItemId, escalation::Ended};
 
 use super::{
     super::{
@@ -207,30 +207,39 @@ impl Scene<'_> {
             return;
         }
         say(pen, Role::Active, "LATELY");
-        for settled in history.into_iter().take(usize::from(text.height)) {
-            let row = self.lately(pen, settled, usize::from(text.width));
+        for ended in history.iter().take(usize::from(text.height)) {
+            let row = self.lately(pen, ended, usize::from(text.width));
             say(pen, Role::Muted, &row);
         }
     }
 
-    fn lately(&self, pen: &Pen<'_, '_>, settled: &Settled, width: usize) -> String {
-        let clock = words::clock(settled.at);
+    fn lately(&self, pen: &Pen<'_, '_>, ended: &Ended, width: usize) -> String {
+        let clock = words::clock(ended.at());
         let clock = clock.get(..5).unwrap_or_default();
-        let sign = words::ended_sign(pen.signs, &settled.outcome);
-        let word = fit(settled.outcome.word(), 9, "");
-        let by = settled.decision().map_or_else(
+        let (sign, word, title, by) = match ended {
+            Ended::Approval(settled) => (
+                words::ended_sign(pen.signs, &settled.outcome),
+                settled.outcome.word(),
+                settled.approval.title.clone(),
+                settled.decision().map(|decision| &decision.decider.by),
+            ),
+            Ended::Escalation(closed) => (
+                words::closed_sign(pen.signs, &closed.how),
+                closed.how.word(),
+                closed.escalation.title(),
+                closed.how.by(),
+            ),
+        };
+        let word = fit(word, 10, "");
+        let by = by.map_or_else(
             || "nobody".to_owned(),
-            |decision| format!("by {}", words::safe(&decision.decider.by)),
+            |by| format!("by {}", words::safe(by)),
         );
         let start = format!("{clock} {sign} {word} ");
         let room = width.saturating_sub(columns(&start));
         let by = cut(&by, room / 2, pen.signs.more);
         let title_room = room.saturating_sub(columns(&by) + 1);
-        let title = fit(
-            settled.approval.title.line().as_str(),
-            title_room,
-            pen.signs.more,
-        );
+        let title = fit(title.line().as_str(), title_room, pen.signs.more);
         format!("{start}{title} {by}")
     }
 

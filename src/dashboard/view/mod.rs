@@ -130,7 +130,7 @@ impl Scene<'_> {
             Screen::Inbox => self.inbox_panels(pen, area, drawn),
             Screen::Runs => self.runs_panels(pen, area, drawn),
             Screen::History if self.model.open().is_some() => {
-                drawn.card = self.card_panel(pen, area);
+                self.open_card(pen, area, drawn);
             }
             Screen::History => drawn.list = Some(self.history(pen, area)),
         }

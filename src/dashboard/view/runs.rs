@@ -12,7 +12,7 @@ use super::{
         msg::{Drawn, ListDrawn, Rows, RunDrawn},
         runs::{Fetched, Record},
         theme::Role,
-        words,
+        words::{self, Signs},
     },
     Pen, Scene,
     inbox::place,
@@ -187,16 +187,17 @@ impl Scene<'_> {
         };
         let (_, sign) = words::run_sign(pen.signs, run.state);
         let state = format!("{sign} {} · {}", run.state.word(), self.age(run.opened_at));
-        let name = format!(
-            "{} · run {}",
-            run.key.agent.line(),
-            run.key.invocation.line()
-        );
+        let (agent, invocation) = (run.key.agent.line(), run.key.invocation.line());
+        let name = format!("{agent} {} run {invocation}", pen.signs.dot);
+        let unfinished = match all {
+            0 => String::new(),
+            _ => self.unfinished(record),
+        };
         let titles = Titles {
             left: &[(Role::Strong, &name)],
             right: &state,
+            below_left: &unfinished,
             below_right: (Role::Warn, &below),
-            ..Titles::default()
         };
         let inside = pen.frame(area, role, &titles);
         let text = Rect {
@@ -264,6 +265,18 @@ impl Scene<'_> {
         asks
     }
 
+    /// What is shown may not be all.
+    fn unfinished(&self, record: Option<&Record>) -> String {
+        match record.map(|record| &record.fetched) {
+            Some(Fetched::Whole) | None => String::new(),
+            Some(Fetched::UnderWay) => "fetching…".to_owned(),
+            Some(Fetched::Failed(_)) => {
+                let key = self.key(Context::Runs, Action::RetryNow);
+                format!("⚠ the record is not whole · {key} tries again")
+            }
+        }
+    }
+
     fn no_lanes(&self, pen: &Pen<'_, '_>, record: Option<&Record>) -> (Role, String) {
         let (role, words) = match record.map(|record| &record.fetched) {
             Some(Fetched::Whole) => (Role::Muted, "no tasks were reported".to_owned()),
@@ -303,7 +316,7 @@ impl Scene<'_> {
             let name = fit(&name, name_room, pen.signs.more);
             let mut x = pen.put(row, row.x, y, Role::Text, &format!("{name}  "));
             for (what, cells) in runs_of(&lane.columns(chart.span, bar)) {
-                let (role, sign) = what.map_or((Role::Text, " "), |what| look(pen, what));
+                let (role, sign) = what.map_or((Role::Text, " "), |what| look(pen.signs, what));
                 x = pen.put(row, x, y, role, &sign.repeat(cells));
             }
             let Some(last) = lane.last() else {
@@ -314,7 +327,7 @@ impl Scene<'_> {
             } else {
                 ""
             };
-            let (role, sign) = look(pen, last);
+            let (role, sign) = look(pen.signs, last);
             pen.put(
                 row,
                 x + 2,
@@ -351,7 +364,7 @@ impl Scene<'_> {
         };
         let mut x = area.x;
         for what in What::ALL.into_iter().filter(occurs) {
-            let (role, sign) = look(pen, what);
+            let (role, sign) = look(pen.signs, what);
             let word = format!(" {}  ", what.word());
             x = pen.pieces(area, x, y, &[(role, sign), (Role::Muted, &word)]);
         }
@@ -428,10 +441,9 @@ fn name(lane: &Lane) -> String {
     format!("{task} {title}")
 }
 
-fn look(pen: &Pen<'_, '_>, what: What) -> (Role, &'static str) {
-    let signs = pen.signs;
+fn look(signs: &Signs, what: What) -> (Role, &'static str) {
     match what {
-        What::Pending => (Role::Muted, signs.dot),
+        What::Pending => (Role::Muted, signs.pending),
         What::Running => (Role::Active, signs.full),
         What::Blocked => (Role::Warn, signs.blocked),
         What::Paused => (Role::Danger, signs.paused),
@@ -447,4 +459,19 @@ fn runs_of(columns: &[Option<What>]) -> impl Iterator<Item = (Option<What>, usiz
     columns
         .chunk_by(|one, next| one == next)
         .filter_map(|same| Some((*same.first()?, same.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{super::super::words, What, look};
+
+    #[test]
+    fn every_stretch_has_a_sign_of_its_own() {
+        for signs in [&words::SIGNS, &words::ASCII_SIGNS] {
+            let looks: BTreeSet<&str> = What::ALL.map(|what| look(signs, what).1).into();
+            assert_eq!(looks.len(), What::ALL.len(), "{looks:?}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
     run.works(lead_in).await?;
     let patience_s = patience.as_secs();
     let wants = format!(
-        "told to load {changed} changed {table}, about to rewrite all {all}; in {patience_s} s I go on without a word from you"
+        "about to rewrite all {all} {table}, not the {changed} that changed; without a word from you I go on in {patience_s} s"
     );
     let drift = |detail| Drift {
         kind: "INTENT_DIVERGENCE",

@@ -17,15 +17,9 @@ use crate::demo::{
 
 /// What is to be found out, and what is looked for again and again.
 const QUESTIONS: [(&str, &str); 3] = [
-    ("when the last tram ran", "tram, last run, 1954"),
-    (
-        "who drew the first sea chart",
-        "sea chart, earliest, author",
-    ),
-    (
-        "why the old bridge was closed",
-        "bridge, closed, expert opinion",
-    ),
+    ("when the last tram ran", "last tram"),
+    ("who drew the first sea chart", "sea chart"),
+    ("why the old bridge was closed", "bridge closed"),
 ];
 
 /// Somebody who searches.
@@ -42,10 +36,10 @@ pub(super) async fn play(actor: &mut Actor<'_>) -> Played {
         question,
         query,
         times: actor.dice.between(2, 4),
-        pace: actor.span(3, 6),
+        pace: actor.span(2, 4),
     };
     let rounds = actor.dice.between(1, 2);
-    let mut pace = actor.lead_in(6, 12);
+    let mut pace = actor.lead_in(5, 8);
     let mut run = actor.open("research-7").await?;
     run.plans(
         &format!("Find out {question}"),
@@ -79,7 +73,7 @@ impl Search {
             let drift = Drift {
                 kind: "LOOPING_TOOL_CALL",
                 severity,
-                detail: format!("searched {times} times for «{}», no new result", self.query),
+                detail: format!("searched «{}» {times} times in vain", self.query),
                 task: "t3",
             };
             match run.drifts(drift).await? {

@@ -18,8 +18,8 @@ use crate::{
 
 use super::{
     Decided,
+    orders::stopping,
     runs::{own_run, within, works},
-    steering::stopping,
 };
 
 pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) -> Decided {

@@ -1,18 +1,25 @@
-//! The rules: which wishes become facts (DESIGN §4.1).
+//! The rules: which wishes become facts (DESIGN §4.1, §4.3).
 //!
 //! ```text
 //! Pending --Decide(Approve)--> Granted --Applied--> applied, once
 //! Pending --Decide(Reject)---> Rejected --Applied--> applied, once
 //! Pending --deadline---------> Expired      (or stays Pending, where it says StayOpen)
 //! Pending --withdraw | run ended | superseded | answered elsewhere | dismissed--> Withdrawn
+//!
+//! Running | Waiting --drift of level 4 | Pause--> Pausing --acked--> Paused
+//! Pausing | Paused --Resume | Steer, acked--> Running | Waiting
+//! any of these --Cancel, and the agent ends | drift of level 5, acked or 600 s later--> Ended
+//!
 //! every other pair is a Refusal
 //! ```
 
 mod answering;
+mod drifts;
 mod filing;
 mod foreign;
+mod orders;
+mod progress;
 mod runs;
-mod steering;
 mod wants;
 
 use crate::{
@@ -32,13 +39,12 @@ use crate::{
 use self::answering::{
     decide_approval, dismiss, extend, give_up, report_applied, with_its_run, withdraw,
 };
+use self::drifts::{abort_overdue, observe_drifted, observe_levelled, report_drift, reported};
 use self::filing::file;
 use self::foreign::{observe_acked, observe_asked, observe_resolved, observe_sent};
+use self::orders::direct;
+use self::progress::{ack, hand_over};
 use self::runs::{attend, end_run, open_run, report_plan, report_task, say};
-use self::steering::{
-    abort_overdue, ack, direct, hand_over, observe_drifted, observe_levelled, report_drift,
-    reported,
-};
 
 type Decided = Result<Vec<Event>, Refusal>;
 

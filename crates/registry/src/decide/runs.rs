@@ -18,7 +18,7 @@ use crate::{
 
 use super::{
     Decided,
-    steering::{confirmed_by_plan, confirmed_by_task, settled_by_end},
+    progress::{confirmed_by_plan, confirmed_by_task, settled_by_end},
 };
 
 pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Timestamp) -> Decided {
