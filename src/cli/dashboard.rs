@@ -326,7 +326,10 @@ impl Desk {
                 },
                 epoch,
             }),
-            Feed::Snapshot { state, server_now } => Msg::Snapshot { state, server_now },
+            Feed::Snapshot { state, server_now } => Msg::Snapshot {
+                state: *state,
+                server_now,
+            },
             Feed::Recorded { events, server_now } => Msg::Recorded { events, server_now },
             Feed::Offline { why, retry_in } => Msg::Link(Link::Offline {
                 why,

@@ -59,7 +59,7 @@ pub enum Feed {
     /// What stands now, in place of all that was known.
     Snapshot {
         /// All of it.
-        state: State,
+        state: Box<State>,
         /// The server's clock.
         server_now: Timestamp,
     },
@@ -291,6 +291,7 @@ impl Watcher {
     ) -> Result<(), NobodyReads> {
         self.place = Some(Place::at(cursor));
         let server_now = self.set_clock(server_now);
+        let state = Box::new(state);
         self.say(Feed::Snapshot { state, server_now }).await
     }
 

@@ -242,8 +242,8 @@ fn wanted(state: &State, by: &Principal, wish: &wire::ListWish, id: ItemId) -> b
 
 fn open_item(state: &State, id: ItemId) -> Option<(wire::Open, &Arc<Run>)> {
     let open = match id {
-        ItemId::Approval(id) => wire::Open::Pending((**state.pending(id)?).clone()),
-        ItemId::Escalation(id) => wire::Open::Escalation((**state.escalation(id)?).clone()),
+        ItemId::Approval(id) => wire::Open::Pending(state.pending(id)?.clone()),
+        ItemId::Escalation(id) => wire::Open::Escalation(state.escalation(id)?.clone()),
     };
     let run = match &open {
         wire::Open::Pending(pending) => pending.approval.run,

@@ -504,7 +504,7 @@ impl Stage {
             held && matches!(item.run.state, RunState::Paused(_))
         });
         match item.await.open {
-            Open::Escalation(escalation) => escalation,
+            Open::Escalation(escalation) => (*escalation).clone(),
             Open::Pending(pending) => panic!("{pending:?}"),
         }
     }

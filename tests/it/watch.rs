@@ -1,9 +1,6 @@
 //! Watch over a real connection: whoever folds it stands where the server stands.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use pilothouse::wire::{
@@ -173,12 +170,9 @@ async fn take(agent: &mut Agent, orders: &mut Streaming<pb::ControlsResponse>) {
 async fn stands_where_the_server_stands(house: &House, who: &str, mirror: &State) {
     let listed = house.client(who).list(&ListWish::default()).await.unwrap();
     assert!(!listed.is_empty());
-    let pending = |pending: &Arc<registry::Pending>| (**pending).clone();
-    let mine = mirror.all_pending().map(pending);
-    let held = mirror
-        .all_escalations()
-        .map(|held| Open::Escalation((**held).clone()));
-    let mine: Vec<_> = held.chain(mine.map(Open::Pending)).collect();
+    let held = mirror.all_escalations().cloned().map(Open::Escalation);
+    let pending = mirror.all_pending().cloned().map(Open::Pending);
+    let mine: Vec<_> = held.chain(pending).collect();
     let theirs: Vec<_> = listed.iter().map(|item| item.open.clone()).collect();
     assert_eq!(mine, theirs);
     for item in &listed {

@@ -93,9 +93,9 @@ pub struct Item {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Open {
     /// A question.
-    Pending(Pending),
+    Pending(Arc<Pending>),
     /// A run that stands still.
-    Escalation(Escalation),
+    Escalation(Arc<Escalation>),
 }
 
 /// One approval or escalation, waiting or ended.

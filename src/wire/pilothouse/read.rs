@@ -137,8 +137,8 @@ fn item(item: pb::OpenItem) -> Read<Item> {
     use pb::open_item::Item as In;
     Ok(Item {
         open: match item.item.ok_or_else(|| missing("what waits"))? {
-            In::Pending(waits) => Open::Pending(pending(waits)?),
-            In::Escalation(holds) => Open::Escalation(escalation(holds)?),
+            In::Pending(waits) => Open::Pending(Arc::new(pending(waits)?)),
+            In::Escalation(holds) => Open::Escalation(Arc::new(escalation(holds)?)),
         },
         run: run(item.run.ok_or_else(|| missing("the run"))?)?,
     })

@@ -915,8 +915,9 @@ fn everything_that_is_answered(seen: &mut Seens) {
         assert_eq!(controlled_as(message), Ok(control));
     }
 
-    let open = escalations().into_iter().map(Open::Escalation);
-    let open = open.chain([Open::Pending(pending())]);
+    let held = escalations().into_iter().map(Arc::new);
+    let open = held.map(Open::Escalation);
+    let open = open.chain([Open::Pending(Arc::new(pending()))]);
     let items = open.map(|open| Item {
         open,
         run: bare_run(),
