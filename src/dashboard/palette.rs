@@ -34,6 +34,12 @@ impl Palette {
         true
     }
 
+    /// The whole word stands there.
+    pub(super) fn complete(&mut self, action: Action) {
+        self.text = action.word().to_owned();
+        self.at = 0;
+    }
+
     /// Of these, what the text finds: first the words that begin with it, then what holds it, then what has its letters
     /// in their order.
     pub(super) fn find(&self, offered: impl IntoIterator<Item = Action>) -> Vec<Action> {

@@ -577,7 +577,10 @@ fn the_palette_does_what_its_key_would() {
     assert_eq!(desk.model.screen, Screen::History);
     desk.press(": i n b enter");
     assert_eq!(desk.model.screen, Screen::Inbox);
-    assert_eq!(submits(&desk.press(": a p enter")).len(), 1);
+    // What lets an agent do something has to stand there as a whole word.
+    assert_eq!(submits(&desk.press(": a p enter")), []);
+    assert!(desk.screen().contains(":approve"), "{}", desk.screen());
+    assert_eq!(submits(&desk.press("enter")).len(), 1);
     desk.press(": z z z enter");
     assert!(matches!(desk.model.front, Some(Front::Palette(_))));
     assert_eq!(desk.notice(), "no command is called so here");
@@ -600,19 +603,19 @@ fn the_palette_decides_nothing_that_its_key_would_not() {
         ..ask(1, "Read me")
     };
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
-    assert_eq!(submits(&desk.press(": a p enter")), []);
+    assert_eq!(submits(&desk.press(": a p enter enter")), []);
     assert!(desk.notice().contains("unseen"), "{}", desk.notice());
     let risky = Ask {
         risk: Risk::High,
         ..ask(2, "Bash")
     };
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&risky));
-    assert_eq!(submits(&desk.press(": a p enter")), []);
+    assert_eq!(submits(&desk.press(": a p enter enter")), []);
     assert_eq!(desk.model.context(), Context::Confirm);
     // A card that changed under the palette has just changed.
     let asked = ask(1, "Deploy");
     let mut desk = Desk::showing(120, 34, std::slice::from_ref(&asked));
-    desk.press(": a p");
+    desk.press(": a p p r o v e");
     desk.record([Event::DeadlineExtended {
         id: asked.id(),
         deadline: ago(-600),

@@ -33,13 +33,19 @@ pub(super) fn step_command(model: &mut Model, by: isize) {
     }
 }
 
-/// Does what is selected, where the keyboard was before.
+/// Does what is selected, where the keyboard was before. What lets an agent do something has to stand there as a whole
+/// word: the first key only completes it, since a hurried hand takes what happens to be on top.
 pub(super) fn run_command(model: &mut Model, at: Moment, key: Key) -> Vec<Effect> {
-    let Some(Front::Palette(palette)) = model.front.take() else {
+    let Some(Front::Palette(mut palette)) = model.front.take() else {
         return Vec::new();
     };
     let found = palette.find(model.offered());
     match found.get(palette.at) {
+        Some(action) if action.permits() && palette.text.trim() != action.word() => {
+            palette.complete(*action);
+            model.front = Some(Front::Palette(palette));
+            Vec::new()
+        }
         Some(action) => act(model, at, *action, key),
         None => {
             model.warn("no command is called so here");
