@@ -197,6 +197,7 @@ pub(crate) fn closed_line(closed: &Closed) -> String {
         How::Answered { by, note, .. } => (format!("by {by}"), quoted(note)),
         How::Superseded { by } => (format!("by {by}"), String::new()),
         How::RunEnded(end) => (format!("the run {}", end.word()), String::new()),
+        How::WentOn => ("its agent's own events show it".into(), String::new()),
     };
     let delivery = closed.control.as_ref();
     let delivery = delivery.map_or_else(String::new, |order| {

@@ -154,6 +154,6 @@ fn ended(closed: &Closed, run: Option<&Run>) -> Result<u8, Stopped> {
     Ok(match &closed.how {
         How::Answered { verb, .. } if *verb == Verb::Cancel => exit::REJECTED,
         How::Answered { .. } => exit::DONE,
-        How::Superseded { .. } | How::RunEnded(_) => exit::ENDED,
+        How::Superseded { .. } | How::RunEnded(_) | How::WentOn => exit::ENDED,
     })
 }

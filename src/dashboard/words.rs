@@ -311,7 +311,7 @@ pub fn closed_sign(signs: &Signs, how: &How) -> &'static str {
             Verb::Cancel => signs.rejected,
             _ => signs.granted,
         },
-        How::Superseded { .. } | How::RunEnded(_) => signs.withdrawn,
+        How::Superseded { .. } | How::RunEnded(_) | How::WentOn => signs.withdrawn,
     }
 }
 
@@ -323,6 +323,7 @@ pub fn closed(closed: &Closed) -> String {
         How::Answered { by, .. } => format!("{word} by {} at {at}", safe(by)),
         How::Superseded { .. } => format!("{word} at {at}: another drift took its place"),
         How::RunEnded(end) => format!("over at {at}: the run was {}", end.word()),
+        How::WentOn => format!("{word} at {at}: its agent's own events show it"),
     }
 }
 

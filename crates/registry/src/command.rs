@@ -313,6 +313,11 @@ pub enum Observation {
         /// Whether its run stands still by this, as far as one can tell, and the id that the escalation gets.
         holds: Option<EscalationId>,
     },
+    /// It does something that shows that its run does not stand still.
+    GoesOn {
+        /// Which run.
+        run: RunId,
+    },
     /// It said how strongly it answers a drift.
     Levelled {
         /// Of which run.

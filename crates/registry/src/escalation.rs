@@ -92,6 +92,9 @@ pub struct Escalation {
     pub owner: Option<Name>,
     /// What holds it.
     pub cause: Cause,
+    /// What held it before, and nobody answered: this took its place. Oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Cause>,
     /// An answer that came to nothing, so that another one is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Undone>,
@@ -144,6 +147,11 @@ impl Escalation {
             Cause::Drift(drift) => Some(drift),
             Cause::Paused { .. } => None,
         }
+    }
+
+    /// Everything that holds it: what is answered with it.
+    pub fn causes(&self) -> impl Iterator<Item = &Cause> {
+        self.also.iter().chain([&self.cause])
     }
 
     /// The line in the list: the kind of the drift, or who paused it. Foreign text.
@@ -218,6 +226,8 @@ pub enum How {
     },
     /// Its run ended.
     RunEnded(End),
+    /// Nothing held it: its agent's own events show that the run goes on.
+    WentOn,
 }
 
 impl How {
@@ -233,6 +243,7 @@ impl How {
             Self::Superseded { .. } => "superseded",
             Self::RunEnded(End::Aborted) => "aborted",
             Self::RunEnded(_) => "run ended",
+            Self::WentOn => "went on",
         }
     }
 
@@ -240,7 +251,7 @@ impl How {
     pub fn by(&self) -> Option<&Name> {
         match self {
             Self::Answered { by, .. } => Some(by),
-            Self::Superseded { .. } | Self::RunEnded(_) => None,
+            Self::Superseded { .. } | Self::RunEnded(_) | Self::WentOn => None,
         }
     }
 }

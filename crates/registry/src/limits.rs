@@ -37,10 +37,12 @@ pub const STEER: usize = 8192;
 pub const DRIFTS_KEPT: usize = 64;
 /// Kinds and tasks of one run whose drifts are counted.
 pub const COUNTS_KEPT: usize = 1024;
-/// Orders to one run that nothing more comes of, and that State keeps, counted.
+/// Orders to one run that its agent has said something to, and that State keeps, counted.
 pub const CONTROLS_KEPT: usize = 32;
-/// Orders to one run that are under way, counted.
+/// Orders to one run that its agent has said nothing to, counted.
 pub const CONTROLS_UNDER_WAY: usize = 32;
+/// What held a run before the drift that holds it now, and nobody answered, counted.
+pub const CAUSES_KEPT: usize = 16;
 /// Waiters whose giving up is recorded on one card, counted.
 pub const GIVEN_UP_COUNT: usize = 64;
 

@@ -18,7 +18,7 @@ use crate::{
     },
     control::{Control, Step, Verb},
     drift::{Drift, Level},
-    escalation::{Closed, Ended, Escalation, EscalationId, How, ItemId},
+    escalation::{Cause, Closed, Ended, Escalation, EscalationId, How, ItemId},
     event::{Event, Recorded, Scope, Seq},
     limits,
     names::{ControlId, DecisionId, DriftId, Key, WaitId},
@@ -612,14 +612,11 @@ impl State {
                 run.held_by = None;
             }
             // A person says that it was nothing: what comes next is counted anew.
-            if let (
-                How::Answered {
-                    verb: Verb::Resume, ..
-                },
-                Some(drift),
-            ) = (how, escalation.drift())
-            {
-                run.counts.0.remove(&drift.condition());
+            let resumed = matches!(how, How::Answered { verb, .. } if *verb == Verb::Resume);
+            for cause in escalation.causes().filter(|_| resumed) {
+                if let Cause::Drift(drift) = cause {
+                    run.counts.0.remove(&drift.condition());
+                }
             }
         });
         self.put_closed(Arc::new(Closed {
@@ -821,12 +818,16 @@ impl Run {
         }
     }
 
-    /// Of the orders that nothing more comes of, the oldest go.
+    /// Of the orders that the agent has said something to, the oldest go; but not one to stop that is under way.
     fn let_go_of_controls(&mut self) {
-        let over = self.controls.iter().filter(|control| control.is_over());
-        let mut excess = over.count().saturating_sub(limits::CONTROLS_KEPT);
+        let spent = |control: &Control| {
+            let stops = control.verb == Verb::Cancel && !control.is_over();
+            !control.waits_for_ack() && !stops
+        };
+        let kept = self.controls.iter().filter(|control| spent(control));
+        let mut excess = kept.count().saturating_sub(limits::CONTROLS_KEPT);
         self.controls.retain(|control| {
-            let goes = excess > 0 && control.is_over();
+            let goes = excess > 0 && spent(control);
             excess -= usize::from(goes);
             !goes
         });

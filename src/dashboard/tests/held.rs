@@ -104,6 +104,7 @@ impl Stuck {
             from: self.key(),
             owner: None,
             cause: Cause::Drift(self.drift(3, Severity::Critical, self.level)),
+            also: Vec::new(),
             after: None,
             at: ago(self.ago_s),
             abort_at: (self.level == Level::Terminate).then(|| ago(self.ago_s - 600)),

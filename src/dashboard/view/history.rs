@@ -168,6 +168,7 @@ fn closed_with(closed: &Closed) -> String {
         How::Answered { note, .. } => format!("\"{}\"", note.line()),
         How::Superseded { .. } => "another drift took its place".to_owned(),
         How::RunEnded(end) => format!("the run {}", end.word()),
+        How::WentOn => "its agent's own events show it".to_owned(),
     }
 }
 
@@ -214,7 +215,7 @@ fn ended_role(ended: &Ended) -> Role {
         },
         Ended::Escalation(closed) => match closed.how {
             How::Answered { .. } => Role::Ok,
-            How::Superseded { .. } => Role::Muted,
+            How::Superseded { .. } | How::WentOn => Role::Muted,
             How::RunEnded(_) => Role::Danger,
         },
     }

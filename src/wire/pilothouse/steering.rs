@@ -123,14 +123,11 @@ fn stage_out(stage: Stage) -> i32 {
 }
 
 pub(super) fn escalation_out(escalation: &Escalation) -> pb::Escalation {
-    use pb::escalation::Cause as Out;
-    let cause = match &escalation.cause {
-        Cause::Drift(drift) => Out::Drift(drift_out(drift)),
-        Cause::Paused { by, note } => Out::PausedBy(pb::PausedBy {
-            by: by.to_string(),
-            note: text(note),
-        }),
-    };
+    let cause = cause_out(
+        &escalation.cause,
+        pb::escalation::Cause::Drift,
+        pb::escalation::Cause::PausedBy,
+    );
     let from = &escalation.from;
     pb::Escalation {
         id: escalation.id.to_string(),
@@ -145,6 +142,28 @@ pub(super) fn escalation_out(escalation: &Escalation) -> pb::Escalation {
         after: escalation.after.as_ref().map(undone_out),
         at: Some(moment_out(escalation.at)),
         abort_at: escalation.abort_at.map(moment_out),
+        also: escalation.also.iter().map(held_by_out).collect(),
+    }
+}
+
+fn held_by_out(cause: &Cause) -> pb::HeldBy {
+    use pb::held_by::Cause as Out;
+    pb::HeldBy {
+        cause: Some(cause_out(cause, Out::Drift, Out::PausedBy)),
+    }
+}
+
+fn cause_out<C>(
+    cause: &Cause,
+    drifted: impl FnOnce(pb::Drift) -> C,
+    paused: impl FnOnce(pb::PausedBy) -> C,
+) -> C {
+    match cause {
+        Cause::Drift(drift) => drifted(drift_out(drift)),
+        Cause::Paused { by, note } => paused(pb::PausedBy {
+            by: by.to_string(),
+            note: text(note),
+        }),
     }
 }
 
@@ -166,6 +185,7 @@ pub(super) fn how_out(how: &How) -> pb::ClosedHow {
         }),
         How::Superseded { by } => Out::SupersededBy(by.to_string()),
         How::RunEnded(end) => Out::RunEnded(end.number()),
+        How::WentOn => Out::WentOn(pb::WentOn {}),
     };
     pb::ClosedHow { how: Some(how) }
 }
@@ -303,14 +323,31 @@ pub fn escalation(escalation: pb::Escalation) -> Read<Escalation> {
         owner: said(&escalation.owner, Name::written)?,
         cause: match cause {
             In::Drift(behind) => Cause::Drift(drift(behind)?),
-            In::PausedBy(paused) => Cause::Paused {
-                by: Name::written(&paused.by)?,
-                note: paused.note.into(),
-            },
+            In::PausedBy(by) => paused(by)?,
         },
+        also: escalation
+            .also
+            .into_iter()
+            .map(held_by)
+            .collect::<Read<_>>()?,
         after: escalation.after.map(undone).transpose()?,
         at: moment("when it was raised", escalation.at)?,
         abort_at: maybe_moment("when the run is aborted", escalation.abort_at)?,
+    })
+}
+
+fn held_by(held: pb::HeldBy) -> Read<Cause> {
+    use pb::held_by::Cause as In;
+    match held.cause.ok_or_else(|| missing("what held the run"))? {
+        In::Drift(behind) => drift(behind).map(Cause::Drift),
+        In::PausedBy(by) => paused(by),
+    }
+}
+
+fn paused(paused: pb::PausedBy) -> Read<Cause> {
+    Ok(Cause::Paused {
+        by: Name::written(&paused.by)?,
+        note: paused.note.into(),
     })
 }
 
@@ -333,6 +370,7 @@ pub(super) fn how(how: Option<pb::ClosedHow>) -> Read<How> {
         }),
         In::SupersededBy(by) => Ok(How::Superseded { by: by.parse()? }),
         In::RunEnded(end) => word(end).map(How::RunEnded),
+        In::WentOn(pb::WentOn {}) => Ok(How::WentOn),
     }
 }
 

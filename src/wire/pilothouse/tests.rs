@@ -409,6 +409,11 @@ fn escalations() -> Vec<Escalation> {
         from: key_of(Source::Native),
         owner: Some(name("eu:42")),
         cause,
+        also: drifts()
+            .into_iter()
+            .map(Cause::Drift)
+            .chain([paused.clone()])
+            .collect(),
         after: Some(Undone {
             verb: Verb::Resume,
             by: name("user:ada"),
@@ -418,12 +423,13 @@ fn escalations() -> Vec<Escalation> {
         abort_at: Some(at(1_700_000_600_700)),
     };
     let drifts = drifts().into_iter().map(Cause::Drift);
-    let full = drifts.chain([paused.clone()]).enumerate().map(escalation);
+    let full = drifts.chain([paused.clone()]).enumerate().map(&escalation);
     let bare = Escalation {
         owner: None,
+        also: Vec::new(),
         after: None,
         abort_at: None,
-        ..escalation((99, paused))
+        ..escalation((99, paused.clone()))
     };
     full.chain([bare]).collect()
 }
@@ -437,7 +443,7 @@ fn hows() -> Vec<How> {
     let answers = [Verb::Resume, Verb::Steer, Verb::Cancel].map(answered);
     let ends = [End::Completed, End::Failed, End::Cancelled, End::Aborted];
     let others = ends.map(How::RunEnded).into_iter();
-    let others = others.chain([How::Superseded { by: e(9) }]);
+    let others = others.chain([How::Superseded { by: e(9) }, How::WentOn]);
     answers.into_iter().chain(others).collect()
 }
 

@@ -126,8 +126,12 @@ fn raise(
             at: now,
         },
     };
+    let mut also: Vec<Cause> =
+        held(state, run).map_or_else(Vec::new, |before| before.causes().cloned().collect());
+    also.drain(..also.len().saturating_sub(limits::CAUSES_KEPT));
     let escalation = Escalation {
         abort_at,
+        also,
         ..new_escalation(run, ids.escalation, Cause::Drift(drift.kept()), now)
     };
     let before = held(state, run).map(|before| Event::EscalationClosed {
@@ -213,6 +217,23 @@ pub(super) fn observe_drifted(
         });
     }
     Ok(events)
+}
+
+/// What a foreign agent does shows that its run goes on: it was inferred that it stands still.
+pub(super) fn observe_goes_on(state: &State, by: &Principal, run: RunId) -> Decided {
+    let run = foreign_run(state, by, run)?;
+    if run.pause != Some(Pause::Holds(Evidence::Inferred)) {
+        return Ok(vec![]);
+    }
+    let let_go = run.held_by.map(|id| Event::EscalationClosed {
+        id,
+        how: How::WentOn,
+    });
+    let goes_on = Event::PauseMoved {
+        run: run.id,
+        pause: None,
+    };
+    Ok(let_go.into_iter().chain([goes_on]).collect())
 }
 
 /// A foreign agent says how strongly it answers a drift.

@@ -39,7 +39,9 @@ use crate::{
 use self::answering::{
     decide_approval, dismiss, extend, give_up, report_applied, with_its_run, withdraw,
 };
-use self::drifts::{abort_overdue, observe_drifted, observe_levelled, report_drift, reported};
+use self::drifts::{
+    abort_overdue, observe_drifted, observe_goes_on, observe_levelled, report_drift, reported,
+};
 use self::filing::file;
 use self::foreign::{observe_acked, observe_asked, observe_resolved, observe_sent};
 use self::orders::direct;
@@ -94,6 +96,7 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
         Wish::Observe(Observation::Drifted { run, drift, holds }) => {
             observe_drifted(state, by, *run, drift, *holds, now)
         }
+        Wish::Observe(Observation::GoesOn { run }) => observe_goes_on(state, by, *run),
         Wish::Observe(Observation::Levelled { run, drift, level }) => {
             observe_levelled(state, by, *run, drift, *level)
         }

@@ -3,19 +3,23 @@
 use crate::{
     approval::Why,
     command::Direct,
-    control::{Control, Verb},
+    control::{Control, Stage, Step, Verb},
     escalation::{Cause, Closed, Escalation, EscalationId, How, ItemId},
     event::Event,
     limits,
     refusal::Refusal,
-    run::{Pause, Presence, Run},
+    run::{End, Pause, Presence, Run},
     state::State,
     text::Untrusted,
     time::Timestamp,
     who::{Name, Principal, Verb as Right, may},
 };
 
-use super::{Decided, progress::pause_moved, runs::within};
+use super::{
+    Decided,
+    progress::{pause_moved, settled_by_end},
+    runs::within,
+};
 
 /// A person has a run do something; to one that stands still, that is the answer. The first wins.
 pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestamp) -> Decided {
@@ -42,7 +46,11 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
     if answered.is_none() {
         stands_as_wished(state, run, &wish.order.verb)?;
     }
-    Ok(ordered(run, wish, answered, by, now))
+    let mut events = ordered(run, wish, answered, by, now);
+    if is_gone(run) {
+        events.extend(called_off_unheard(run, wish, answered, now));
+    }
+    Ok(events)
 }
 
 /// The escalation that is answered, if it was answered before: the log knows it when State has forgotten it, and its run.
@@ -64,7 +72,10 @@ fn right_to(verb: &Verb) -> Right {
 
 /// The same order of the same person, sent again: answered with the first result.
 fn again(first: &Control, wish: &Direct, by: &Name) -> Decided {
-    if first.by == *by && first.verb == wish.order.verb {
+    let order = &wish.order;
+    let answers = !order.verb.answers() || first.escalation == order.answers;
+    let same = first.verb == order.verb && first.note == order.note && answers;
+    if first.by == *by && same {
         return Ok(vec![]);
     }
     Err(Refusal::KeyReused("this control id"))
@@ -141,7 +152,7 @@ fn takes_orders(state: &State, run: &Run, wish: &Direct) -> Result<(), Refusal> 
             "nobody takes an order there: it was filed from a command line".into(),
         ));
     }
-    if run.key.source.is_foreign() && matches!(run.presence, Presence::Away { .. }) {
+    if is_gone(run) && wish.order.verb != Verb::Cancel {
         return Err(Refusal::Unreachable);
     }
     if wish.order.verb != Verb::StatusQuery
@@ -157,6 +168,39 @@ fn takes_orders(state: &State, run: &Run, wish: &Direct) -> Result<(), Refusal> 
         ));
     }
     Ok(())
+}
+
+/// A foreign agent that is gone does not come back (`wire/goldfive.md` §0.6).
+fn is_gone(run: &Run) -> bool {
+    run.key.source.is_foreign() && matches!(run.presence, Presence::Away { .. })
+}
+
+/// Nobody is there to stop, and nobody will be: the run is over.
+fn called_off_unheard(
+    run: &Run,
+    wish: &Direct,
+    answered: Option<EscalationId>,
+    now: Timestamp,
+) -> Vec<Event> {
+    let unheard = Event::ControlMoved {
+        run: run.id,
+        id: wish.order.id.clone(),
+        escalation: answered,
+        step: Step {
+            stage: Stage::Unanswered,
+            detail: Untrusted::new("its agent is gone and does not come back"),
+            at: now,
+        },
+    };
+    let ended = Event::RunEnded {
+        run: run.id,
+        end: End::Cancelled,
+        reason: wish.order.note.clone(),
+    };
+    let mut events = vec![unheard];
+    events.extend(settled_by_end(run, End::Cancelled, now));
+    events.push(ended);
+    events
 }
 
 /// What stands still is answered by name, so that nobody answers what they have not seen.
@@ -260,6 +304,7 @@ pub(super) fn new_escalation(
         from: run.key.clone(),
         owner: run.owner.clone(),
         cause,
+        also: Vec::new(),
         after: None,
         at: now,
         abort_at: None,
@@ -277,8 +322,11 @@ pub(super) fn withdraw_all(run: &Run, by: &Name) -> Vec<Event> {
 }
 
 pub(super) fn has_room(run: &Run) -> bool {
-    let under_way = run.controls.iter().filter(|control| !control.is_over());
-    under_way.count() < limits::CONTROLS_UNDER_WAY
+    let unheard = run
+        .controls
+        .iter()
+        .filter(|control| control.waits_for_ack());
+    unheard.count() < limits::CONTROLS_UNDER_WAY
 }
 
 /// One that stands still already goes on doing so.

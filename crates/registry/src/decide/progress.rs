@@ -150,6 +150,7 @@ fn raised_anew(
             by: control.by.clone(),
             detail: wish.detail.cut(limits::TASK_KEPT),
         }),
+        also: answered.escalation.also.clone(),
         ..new_escalation(run, wish.raise, answered.escalation.cause.clone(), now)
     };
     Some(Event::EscalationRaised {

@@ -156,6 +156,7 @@ pub(super) fn raised(n: u128) -> Event {
             by: name("user:ada"),
             note: "wait".into(),
         },
+        also: Vec::new(),
         after: None,
         at: at(0),
         abort_at: None,

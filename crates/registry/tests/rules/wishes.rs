@@ -92,6 +92,9 @@ pub(crate) fn command(
             drift: drift(line)?,
             holds: (line.word(2) == "holds").then(|| EscalationId::mint(now, known.mint())),
         }),
+        "goeson" => Wish::Observe(Observation::GoesOn {
+            run: line.word(0).parse()?,
+        }),
         "levelled" => Wish::Observe(Observation::Levelled {
             run: line.get("run").unwrap_or_default().parse()?,
             drift: DriftId::parse(line.word(0))?,
@@ -504,6 +507,12 @@ pub(crate) fn shown_escalation(escalation: &Escalation) -> String {
     if let Some(abort_at) = escalation.abort_at {
         shown += &format!("; aborted at {abort_at}");
     }
+    for cause in &escalation.also {
+        match cause {
+            Cause::Drift(drift) => shown += &format!("; also {}", drift.kind.text().line()),
+            Cause::Paused { by, .. } => shown += &format!("; also paused by {by}"),
+        }
+    }
     if let Some(after) = &escalation.after {
         let (verb, by, said) = (after.verb.word(), &after.by, after.detail.line());
         shown += &format!("; {verb} by {by} came to nothing ({said})");
@@ -517,7 +526,7 @@ pub(crate) fn shown_closed(closed: &Closed) -> String {
         How::Answered { by, note, .. } if note.is_empty() => shown += &format!(" by {by}"),
         How::Answered { by, note, .. } => shown += &format!(" by {by}: {}", note.line()),
         How::Superseded { by } => shown += &format!(" by {by}"),
-        How::RunEnded(_) => {}
+        How::RunEnded(_) | How::WentOn => {}
     }
     if let Some(control) = &closed.control {
         shown += &format!("; {}", shown_control(control));
