@@ -40,10 +40,10 @@ pub(crate) async fn demo(place: &Place, wanted: &args::Demo) -> Result<u8, Stopp
     let agents = Demo::begin(&host.client(), script, set_back).await;
     // A picture is the same wherever it is drawn.
     let address = match wanted.at {
-        None => format!(" · from outside: --server {}", host.addresses()),
-        Some(at) => format!(" · the clock stands at {at}"),
+        None => format!("--server {}", host.addresses()),
+        Some(at) => format!("the clock stands at {at}"),
     };
-    let banner = format!("DEMO: simulated agents, nothing real happens{address}");
+    let banner = format!("DEMO, nothing real · {address} · simulated agents ask");
     let code = dashboard::run(host.client(), "DEMO".into(), Some(banner)).await;
     drop(agents);
     host.stop.stop();

@@ -307,11 +307,11 @@ pub(crate) fn event(recorded: &Recorded) -> Value {
 /// A line for people: what is open.
 pub(crate) fn open_line(pending: &Pending, run: Option<&Run>, now: registry::Timestamp) -> String {
     let approval = &pending.approval;
-    let left = pending
-        .deadline
-        .map_or("for ever".into(), |at| span(at.since(now)));
+    let left = pending.deadline.map_or("no deadline".into(), |at| {
+        format!("{} left", span(at.since(now)))
+    });
     format!(
-        "{}  {:<8} {:<9} waited {:>4}  left {:>8}  {}  {}{}",
+        "{}  {:<8} {:<9} waited {:>4}  {:>11}  {}  {}{}",
         approval.id,
         approval.subject.word(),
         approval.asks.word(),

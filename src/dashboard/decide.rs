@@ -128,7 +128,11 @@ fn whole_seen(model: &mut Model, face: Face, intent: Intent) -> Result<(), Refus
     model.hand = Hand::Card;
     let drawn = model.drawn.as_ref().and_then(|drawn| drawn.card.as_ref());
     let lines = words::count(drawn.map_or(1, |card| card.unseen_rows.max(1)), "line");
-    let read = model.key_for(Context::Card, Action::Next, "↓");
+    let all_above = drawn.is_some_and(|card| card.unseen_above == card.unseen_rows);
+    let read = match all_above {
+        true => model.key_for(Context::Card, Action::Previous, "↑"),
+        false => model.key_for(Context::Card, Action::Next, "↓"),
+    };
     let accept = model.key_for(Context::Card, Action::ApproveUnread, "");
     Err(format!(
         "{lines} unseen: {read} to read, {accept} to accept unread"

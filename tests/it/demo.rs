@@ -796,7 +796,7 @@ fn the_demo_says_that_it_is_one_and_shows_what_came_of_an_answer() {
     let temp = tempfile::TempDir::new().unwrap();
     let mut demo = open(temp.path(), &["--scene", "task"]);
     demo.wait_text("pilothouse  DEMO  ● live");
-    demo.wait_text("DEMO: simulated agents, nothing real happens");
+    demo.wait_text("DEMO, nothing real");
     demo.wait_text("1 waiting");
     demo.wait_text("THE AGENT SAYS");
     demo.decide("a", "✓ granted by");

@@ -100,7 +100,7 @@ impl Scene<'_> {
         let times = match (held, escalation.abort_at, self.now) {
             (Held::Closed(closed), ..) => closed.how.word().to_owned(),
             (_, Some(end), Some(now)) => format!("aborts in {}", words::span(end.since(now))),
-            _ => format!("since {since} · waits for ever"),
+            _ => format!("since {since} · waits for you"),
         };
         let why = self.key(Context::Escalation, Action::Why);
         let side = match self.model.open().is_some_and(|open| open.raw) {
