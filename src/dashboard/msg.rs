@@ -316,6 +316,6 @@ pub struct RunFace {
     pub unheard: bool,
     /// How many drifts of it were known, and when the newest came.
     pub drifted: (usize, Option<Timestamp>),
-    /// How many tasks and questions would end with it.
-    pub ends: usize,
+    /// Its plan, and what would end with it: a hash of both.
+    pub plan: u64,
 }

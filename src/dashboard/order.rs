@@ -91,7 +91,7 @@ fn send_direction(model: &mut Model, at: Moment) -> Result<Vec<Effect>, Refusal>
     Ok(give(model, face, Verb::Steer, text))
 }
 
-fn aim_of(face: RunFace) -> Aim {
+pub(super) fn aim_of(face: RunFace) -> Aim {
     Aim {
         run: face.run,
         answers: face.held,

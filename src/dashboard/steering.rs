@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
 
@@ -229,7 +230,7 @@ impl Model {
             away: away_since(run).is_some(),
             unheard: unheard(run).is_some(),
             drifted: (run.drifts.len(), run.drifts.last().map(|drift| drift.at)),
-            ends: run.open.len() + unfinished(run).count(),
+            plan: plan_hash(run),
         })
     }
 
@@ -319,6 +320,22 @@ pub(super) fn tasks(run: &Run) -> impl Iterator<Item = (&Untrusted, &Task)> {
     let others = run.tasks.keys().filter(move |id| !named.contains(id));
     let all = planned.into_iter().chain(others);
     all.filter_map(|id| Some((id, run.tasks.get(id)?)))
+}
+
+/// Differs where the plan does, or the tasks and questions that end with the run.
+fn plan_hash(run: &Run) -> u64 {
+    let mut hash = DefaultHasher::new();
+    run.plan.as_ref().map(|plan| plan.revision).hash(&mut hash);
+    for (id, task) in tasks(run) {
+        (id.raw(), task.title.raw()).hash(&mut hash);
+    }
+    for id in unfinished(run) {
+        id.raw().hash(&mut hash);
+    }
+    for id in &run.open {
+        id.to_string().hash(&mut hash);
+    }
+    hash.finish()
 }
 
 /// What ends as cancelled where the run is called off.

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use registry::{
-    Control, Escalation, EscalationId, Run,
+    Control, Escalation, EscalationId, Run, Untrusted,
     control::{Stage, Verb},
     drift::{Drift, Level, Severity},
     escalation::{Cause, Closed},
@@ -417,12 +417,13 @@ impl Scene<'_> {
     }
 
     /// Which task is done again, and all that follow it.
-    pub(super) fn again(&self, pen: &mut Pen<'_, '_>, area: Rect, face: &RunFace, at: usize) {
+    pub(super) fn again(&self, pen: &mut Pen<'_, '_>, area: Rect, face: &RunFace, of: &Untrusted) {
         let Some(run) = self.model.state.run(face.run) else {
             return;
         };
         let room = usize::from(area.height).saturating_sub(TASKS_AROUND).max(1);
         let all = tasks(run).count();
+        let at = tasks(run).position(|(id, _)| id == of).unwrap_or(0);
         let top = (at + 1).saturating_sub(room);
         let mut lines = Vec::new();
         for (n, (id, task)) in tasks(run).enumerate().skip(top).take(room) {
