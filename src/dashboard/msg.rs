@@ -308,8 +308,8 @@ pub struct RunFace {
     pub held: Option<EscalationId>,
     /// Whether that was over.
     pub closed: bool,
-    /// What the run did.
-    pub state: RunState,
+    /// What the run did; none where it is not known any more.
+    pub state: Option<RunState>,
     /// Whether its agent was gone.
     pub away: bool,
     /// Whether an order waited for an agent that takes it.

@@ -7,7 +7,7 @@ use registry::{
     command::Order,
     control::{Stage, Step, Verb},
     drift::{Drift, Kind, Level, Severity},
-    escalation::{Cause, How, Undone},
+    escalation::{Cause, Closed, Ended, How, Undone},
     limits,
     names::{ControlId, DriftId},
     run::{
@@ -856,6 +856,71 @@ fn what_is_asked_once_more_is_withdrawn_where_the_plan_changes() {
         desk.show();
         assert!(!desk.drawn.confirming, "{keys}");
         assert!(orders(&desk.press("y")).is_empty(), "{keys}");
+    }
+}
+
+/// Among the runs, with a record that begins now.
+fn beginning(stuck: &Stuck) -> Desk {
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record_at(ago(900), stuck.begins());
+    desk.press("2");
+    let id = stuck.run();
+    let record = Ok(Vec::new());
+    desk.send(Msg::RunRecord { id, record });
+    desk.record_at(ago(600), [stuck.begins().remove(1)]);
+    desk
+}
+
+#[test]
+fn lanes_stand_still_when_the_run_does_not_when_it_is_told_to() {
+    let stuck = stuck();
+    let mut desk = beginning(&stuck);
+    let run = stuck.run();
+    let asked = Some(Pause::Asked);
+    desk.record_at(ago(400), [Event::PauseMoved { run, pause: asked }]);
+    desk.show();
+    says_not(&desk, "‖ paused");
+    let pause = Some(Pause::Holds(Evidence::Acked));
+    desk.record_at(ago(300), [Event::PauseMoved { run, pause }]);
+    desk.show();
+    says(&desk, "‖ paused");
+}
+
+#[test]
+fn a_run_that_is_not_known_any_more_leaves_the_card_of_what_held_it() {
+    let stuck = stuck();
+    for (width, height) in [(120, 34), (80, 24)] {
+        let mut desk = Desk::new(width, height);
+        desk.settle_in(&[]);
+        desk.press("3");
+        let mut control = stuck.order("tui-9", Verb::Steer, "user:grace", ago(90_000));
+        control.note = "Use two sources.".into();
+        control.steps = vec![step(Stage::Sent, "", ago(90_000))];
+        let closed = Closed {
+            escalation: stuck.escalation().into(),
+            how: How::Answered {
+                verb: Verb::Steer,
+                by: name("user:grace"),
+                note: control.note.clone(),
+            },
+            at: ago(90_000),
+            seq: 7,
+            control: Some(control),
+        };
+        desk.send(Msg::History {
+            before: None,
+            page: Ok((vec![Ended::Escalation(closed.into())], None)),
+        });
+        desk.show();
+        desk.press("enter");
+        says(&desk, "research-7 was paused");
+        says(&desk, "LOOPING_TOOL_CALL");
+        says(&desk, "\"Use two sources.\"");
+        says(&desk, "steer sent");
+        for keys in ["w", "w", "j", "R", "s", "c", "b"] {
+            assert!(orders(&desk.press(keys)).is_empty(), "{keys}");
+            says(&desk, "its run ended long ago");
+        }
     }
 }
 
