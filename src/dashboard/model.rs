@@ -6,7 +6,7 @@ use std::{
 };
 
 use registry::{
-    Approval, ApprovalId, Digest, ItemId, State, Timestamp,
+    Approval, ApprovalId, Digest, ItemId, State, Timestamp, Untrusted,
     approval::{Pending, Settled, Verdict},
     escalation::Ended,
     names::{ControlId, DecisionId},
@@ -109,7 +109,8 @@ pub struct Model {
     pub(super) typed: Vec<Key>,
     /// Keys for a form whose card has not arrived.
     pub(super) early: Vec<Key>,
-    /// Until then plain characters are no commands: they are meant for a text that did not open.
+    /// Until then plain characters are no commands: they are meant for a text that did not open, or for an «are you
+    /// sure?» that was taken away.
     pub(super) deaf: Option<Moment>,
     pub(super) notice: Option<Notice>,
     pub(super) drawn: Option<Drawn>,
@@ -217,7 +218,7 @@ pub(super) enum Front {
     /// Before a task is done again: which of them.
     Again {
         face: RunFace,
-        at: usize,
+        task: Untrusted,
     },
     Palette(Palette),
 }

@@ -308,14 +308,14 @@ pub struct RunFace {
     pub held: Option<EscalationId>,
     /// Whether that was over.
     pub closed: bool,
-    /// What the run did.
-    pub state: RunState,
+    /// What the run did; none where it is not known any more.
+    pub state: Option<RunState>,
     /// Whether its agent was gone.
     pub away: bool,
     /// Whether an order waited for an agent that takes it.
     pub unheard: bool,
     /// How many drifts of it were known, and when the newest came.
     pub drifted: (usize, Option<Timestamp>),
-    /// How many tasks and questions would end with it.
-    pub ends: usize,
+    /// Its plan, and what would end with it: a hash of both.
+    pub plan: u64,
 }

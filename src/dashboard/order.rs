@@ -91,7 +91,7 @@ fn send_direction(model: &mut Model, at: Moment) -> Result<Vec<Effect>, Refusal>
     Ok(give(model, face, Verb::Steer, text))
 }
 
-fn aim_of(face: RunFace) -> Aim {
+pub(super) fn aim_of(face: RunFace) -> Aim {
     Aim {
         run: face.run,
         answers: face.held,
@@ -119,12 +119,12 @@ fn on_screen(model: &Model, at: Moment, confirming: bool) -> Result<RunFace, Ref
 
 /// Whether an order to it makes sense, and is ours to give.
 pub(super) fn may_be_ordered(model: &Model, aim: Aim, verb: &Verb) -> Result<(), Refusal> {
-    let run = model.state.run(aim.run).ok_or(notice::NO_CARD)?;
     match aim.answers.and_then(|id| model.held(id)) {
         Some(Held::Closed(closed)) => return Err(format!("already {}", words::closed(closed))),
         Some(Held::Waits(held)) if held.is_abort() => return Err(notice::ABORTING.into()),
         Some(Held::Waits(_)) | None => {}
     }
+    let run = model.state.run(aim.run).ok_or(notice::NO_CARD)?;
     if let Some(why) = model.not_directed(run, verb) {
         return Err(why);
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
 
@@ -215,21 +216,31 @@ impl Model {
         order.map(|held| ItemId::Escalation(held.id)).collect()
     }
 
-    /// What the run is now, and the escalation that an order to it would answer.
+    /// What the run is now, and the escalation that an order to it would answer. A run that is not known any more has a
+    /// face only where that is over.
     pub(super) fn run_face(&self, aim: Aim) -> Option<RunFace> {
-        let run = self.state.run(aim.run)?;
-        let closed = aim
-            .answers
-            .is_some_and(|id| self.state.closed(id).is_some());
-        Some(RunFace {
+        let held = aim.answers.and_then(|id| self.held(id));
+        let closed = matches!(held, Some(Held::Closed(_)));
+        let face = RunFace {
             run: aim.run,
             held: aim.answers,
             closed,
-            state: run.state,
+            state: None,
+            away: false,
+            unheard: false,
+            drifted: (0, None),
+            plan: 0,
+        };
+        let Some(run) = self.state.run(aim.run) else {
+            return closed.then_some(face);
+        };
+        Some(RunFace {
+            state: Some(run.state),
             away: away_since(run).is_some(),
             unheard: unheard(run).is_some(),
             drifted: (run.drifts.len(), run.drifts.last().map(|drift| drift.at)),
-            ends: run.open.len() + unfinished(run).count(),
+            plan: plan_hash(run),
+            ..face
         })
     }
 
@@ -319,6 +330,22 @@ pub(super) fn tasks(run: &Run) -> impl Iterator<Item = (&Untrusted, &Task)> {
     let others = run.tasks.keys().filter(move |id| !named.contains(id));
     let all = planned.into_iter().chain(others);
     all.filter_map(|id| Some((id, run.tasks.get(id)?)))
+}
+
+/// Differs where the plan does, or the tasks and questions that end with the run.
+fn plan_hash(run: &Run) -> u64 {
+    let mut hash = DefaultHasher::new();
+    run.plan.as_ref().map(|plan| plan.revision).hash(&mut hash);
+    for (id, task) in tasks(run) {
+        (id.raw(), task.title.raw()).hash(&mut hash);
+    }
+    for id in unfinished(run) {
+        id.raw().hash(&mut hash);
+    }
+    for id in &run.open {
+        id.to_string().hash(&mut hash);
+    }
+    hash.finish()
 }
 
 /// What ends as cancelled where the run is called off.

@@ -378,6 +378,8 @@ pub mod notice {
     pub const NO_CARD: &str = "no card is open";
     /// Not drawn yet.
     pub const READ_FIRST: &str = "this is what you decide: read it, then press again";
+    /// What was asked once more is not so any more.
+    pub const WITHDRAWN: &str = "nothing was sent: the run has changed; look, then ask again";
     /// Fetching.
     pub const LOADING: &str = "the card is still loading";
     /// Fetching, with a form wanted.

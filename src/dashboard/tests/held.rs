@@ -7,7 +7,7 @@ use registry::{
     command::Order,
     control::{Stage, Step, Verb},
     drift::{Drift, Kind, Level, Severity},
-    escalation::{Cause, How, Undone},
+    escalation::{Cause, Closed, Ended, How, Undone},
     limits,
     names::{ControlId, DriftId},
     run::{
@@ -23,6 +23,7 @@ use super::{
 use crate::dashboard::{
     Effect, Link, Me, Msg, Setup, SubmitError,
     keys::{Code, Key},
+    model::Front,
     msg::Refused,
     words::notice,
 };
@@ -820,6 +821,110 @@ fn a_task_is_chosen_to_be_done_again() {
     assert_eq!(order.verb, Verb::Rewind { task: "t2".into() });
 }
 
+/// The plan with one task more in the front, and with as many left as before.
+fn revised(stuck: &Stuck, revision: u32) -> Event {
+    let mut begins = stuck.begins();
+    let Some(Event::PlanReported { run, plan, cause }) = begins.pop() else {
+        unreachable!("a run begins with a plan");
+    };
+    let mut tasks = plan.tasks;
+    tasks[2].state = TaskState::Completed;
+    let new = PlanTask {
+        id: format!("t0{revision}").into(),
+        title: "Ask the archive".into(),
+        state: TaskState::Pending,
+    };
+    tasks.insert(0, new);
+    let plan = Plan {
+        revision,
+        tasks,
+        ..plan
+    };
+    Event::PlanReported { run, plan, cause }
+}
+
+#[test]
+fn what_is_asked_once_more_is_withdrawn_where_the_plan_changes() {
+    let stuck = stuck();
+    for keys in ["g g b k", "g g c"] {
+        let mut desk = one(stuck.clone());
+        desk.press(keys);
+        assert!(desk.drawn.confirming, "{keys}");
+        desk.record([revised(&stuck, 3)]);
+        assert_eq!(desk.notice(), notice::WITHDRAWN, "{keys}");
+        assert!(orders(&desk.hit("y")).is_empty(), "{keys}");
+        assert_eq!(desk.notice(), notice::WITHDRAWN, "{keys}");
+        desk.show();
+        assert!(!desk.drawn.confirming, "{keys}");
+        assert!(orders(&desk.press("y")).is_empty(), "{keys}");
+    }
+}
+
+/// Among the runs, with a record that begins now.
+fn beginning(stuck: &Stuck) -> Desk {
+    let mut desk = Desk::showing(120, 34, &[]);
+    desk.record_at(ago(900), stuck.begins());
+    desk.press("2");
+    let id = stuck.run();
+    let record = Ok(Vec::new());
+    desk.send(Msg::RunRecord { id, record });
+    desk.record_at(ago(600), [stuck.begins().remove(1)]);
+    desk
+}
+
+#[test]
+fn lanes_stand_still_when_the_run_does_not_when_it_is_told_to() {
+    let stuck = stuck();
+    let mut desk = beginning(&stuck);
+    let run = stuck.run();
+    let asked = Some(Pause::Asked);
+    desk.record_at(ago(400), [Event::PauseMoved { run, pause: asked }]);
+    desk.show();
+    says_not(&desk, "‖ paused");
+    let pause = Some(Pause::Holds(Evidence::Acked));
+    desk.record_at(ago(300), [Event::PauseMoved { run, pause }]);
+    desk.show();
+    says(&desk, "‖ paused");
+}
+
+#[test]
+fn a_run_that_is_not_known_any_more_leaves_the_card_of_what_held_it() {
+    let stuck = stuck();
+    for (width, height) in [(120, 34), (80, 24)] {
+        let mut desk = Desk::new(width, height);
+        desk.settle_in(&[]);
+        desk.press("3");
+        let mut control = stuck.order("tui-9", Verb::Steer, "user:grace", ago(90_000));
+        control.note = "Use two sources.".into();
+        control.steps = vec![step(Stage::Sent, "", ago(90_000))];
+        let closed = Closed {
+            escalation: stuck.escalation().into(),
+            how: How::Answered {
+                verb: Verb::Steer,
+                by: name("user:grace"),
+                note: control.note.clone(),
+            },
+            at: ago(90_000),
+            seq: 7,
+            control: Some(control),
+        };
+        desk.send(Msg::History {
+            before: None,
+            page: Ok((vec![Ended::Escalation(closed.into())], None)),
+        });
+        desk.show();
+        desk.press("enter");
+        says(&desk, "research-7 was paused");
+        says(&desk, "LOOPING_TOOL_CALL");
+        says(&desk, "\"Use two sources.\"");
+        says(&desk, "steer sent");
+        for keys in ["w", "w", "j", "R", "s", "c", "b"] {
+            assert!(orders(&desk.press(keys)).is_empty(), "{keys}");
+            says(&desk, "its run ended long ago");
+        }
+    }
+}
+
 #[test]
 fn a_run_that_comes_to_stand_still_rings_and_is_counted_in_the_title() {
     let mut desk = Desk::showing(120, 34, &[ask(1, "Deploy")]);
@@ -928,7 +1033,8 @@ fn some_key(dice: &mut Dice) -> Key {
 fn something_happens(dice: &mut Dice, desk: &mut Desk, all: &[Stuck], n: u32) {
     let some = &all[usize::try_from(dice.roll(all.len() as u64)).unwrap()];
     let run = some.run();
-    match dice.roll(12) {
+    match dice.roll(14) {
+        12..14 => desk.record([revised(some, 3 + n % 5)]),
         0 => {
             let drift = some.drift(100 + n, Severity::Warning, Level::Absorb);
             desk.record([Event::DriftReported { run, drift }]);
@@ -973,7 +1079,7 @@ fn no_sequence_orders_what_was_not_on_the_screen() {
             ..stuck()
         })
         .collect();
-    let (mut given, mut sure) = (0, 0);
+    let (mut given, mut sure, mut again) = (0, 0, 0);
     for seed in 1..=60_u64 {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut desk = desk(120, 34, &all[..2], |_| {});
@@ -981,13 +1087,18 @@ fn no_sequence_orders_what_was_not_on_the_screen() {
         let before = desk.at - Duration::from_millis(300);
         let first = desk.drawn.run.map(|run| (run.face, desk.drawn.confirming));
         let mut shown = first.map(|first| (first, before));
-        let mut ids = Vec::new();
+        let (mut ids, mut chosen) = (Vec::new(), None);
         for n in 0..200 {
             let effects = match dice.roll(20) {
                 0..10 => {
                     let yes = desk.drawn.confirming && dice.roll(2) == 0;
                     let key = some_key(&mut dice);
-                    desk.send(Msg::Key(if yes { Key::char('y') } else { key }))
+                    let effects = desk.send(Msg::Key(if yes { Key::char('y') } else { key }));
+                    // By the hand alone, whatever is recorded meanwhile.
+                    if let Some(Front::Again { task, .. }) = &desk.model.front {
+                        chosen = Some(task.clone());
+                    }
+                    effects
                 }
                 10 => desk.send(Msg::Paste("RyRcy".into())),
                 11..15 => {
@@ -1021,11 +1132,18 @@ fn no_sequence_orders_what_was_not_on_the_screen() {
                     !asks || confirming || ids.contains(&order.id),
                     "seed {seed}"
                 );
+                if let Verb::Rewind { task } = &order.verb {
+                    assert!(chosen.as_ref() == Some(task) || ids.contains(&order.id));
+                    again += 1;
+                }
                 ids.push(order.id);
                 given += 1;
                 sure += usize::from(asks && confirming);
             }
         }
     }
-    assert!(given > 30 && sure > 0, "now and then: {given}, {sure}");
+    assert!(
+        given > 30 && sure > 0 && again > 0,
+        "now and then: {given}, {sure}, {again}"
+    );
 }

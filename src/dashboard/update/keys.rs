@@ -18,9 +18,7 @@ use super::moving::{back, dismiss, enter, page, step};
 use super::palette::{open_palette, run_command, type_command};
 use super::records::fetch_again;
 use super::screens::{cycle, help, show};
-use super::steering::{
-    again, choose_task, order_here, paste_direction, type_direction, why, write,
-};
+use super::steering::{choose_task, order_here, paste_direction, type_direction, why, write};
 use super::writing::{
     choice_or_text, decide_here, edit_form, edit_note, field_or_text, step_field, submit,
 };
@@ -193,10 +191,12 @@ pub(super) fn act(model: &mut Model, at: Moment, action: Action, key: Key) -> Ve
 }
 
 fn confirm(model: &mut Model, at: Moment) -> Vec<Effect> {
-    match model.front {
-        Some(Front::Stop(face)) => order::confirmed(model, at, face, control::Verb::Cancel),
-        Some(Front::Again { face, .. }) => again(model, at, face),
-        _ => decide::confirmed(model, at),
+    use control::Verb::{Cancel, Rewind};
+    match model.front.clone() {
+        Some(Front::Sure { .. }) => decide::confirmed(model, at),
+        Some(Front::Stop(face)) => order::confirmed(model, at, face, Cancel),
+        Some(Front::Again { face, task }) => order::confirmed(model, at, face, Rewind { task }),
+        Some(Front::Help { .. } | Front::Palette(_)) | None => Vec::new(),
     }
 }
 

@@ -1,13 +1,11 @@
 //! Having runs do something, and writing the direction for it.
 
-use std::sync::Arc;
-
-use registry::{ItemId, Run, control::Verb, run::TaskState};
+use registry::{ItemId, control::Verb, run::TaskState};
 
 use super::super::{
     keys::Key,
-    model::{Front, Hand, Model, Screen},
-    msg::{Effect, Moment, RunFace},
+    model::{DEAF, Front, Hand, Model, Screen},
+    msg::{Effect, Moment},
     order,
     steering::{Aim, tasks},
     words::{self, notice},
@@ -119,34 +117,40 @@ pub(super) fn choose_task(model: &mut Model, at: Moment) -> Vec<Effect> {
     }
     let face = model.run_face(aim);
     let run = model.state.run(aim.run);
-    let running =
-        |run: &Arc<Run>| tasks(run).position(|(_, task)| task.state == TaskState::Running);
-    let at = run.and_then(running).unwrap_or(0);
-    match (face, run.is_some_and(|run| !run.tasks.is_empty())) {
-        (Some(face), true) => model.front = Some(Front::Again { face, at }),
-        _ => model.warn("no task was reported that could be done again"),
+    let running = |run| tasks(run).find(|(_, task)| task.state == TaskState::Running);
+    let task = run.and_then(|run| running(run).or_else(|| tasks(run).next()));
+    match (face, task.map(|(id, _)| id.clone())) {
+        (Some(face), Some(task)) => model.front = Some(Front::Again { face, task }),
+        (Some(_), None) | (None, _) => {
+            model.warn("no task was reported that could be done again");
+        }
     }
     Vec::new()
 }
 
 pub(super) fn step_task(model: &mut Model, by: isize) {
-    if let Some(Front::Again { face, at }) = &mut model.front {
-        let run = model.state.run(face.run);
-        let last = run.map_or(0, |run| tasks(run).count().saturating_sub(1));
-        *at = at.saturating_add_signed(by).min(last);
+    if let Some(Front::Again { face, task }) = &mut model.front
+        && let Some(run) = model.state.run(face.run)
+    {
+        let all: Vec<_> = tasks(run).map(|(id, _)| id).collect();
+        let at = all.iter().position(|id| *id == task).unwrap_or(0);
+        let last = all.len().saturating_sub(1);
+        if let Some(other) = all.get(at.saturating_add_signed(by).min(last)) {
+            *task = (*other).clone();
+        }
     }
 }
 
-pub(super) fn again(model: &mut Model, now: Moment, face: RunFace) -> Vec<Effect> {
-    let Some(Front::Again { at, .. }) = model.front else {
-        return Vec::new();
+/// «Yes» to what was asked once more is about the run as it was asked about.
+pub(super) fn withdraw(model: &mut Model, at: Moment) {
+    let (Some(Front::Stop(face)) | Some(Front::Again { face, .. })) = &model.front else {
+        return;
     };
-    let run = model.state.run(face.run);
-    let task = run.and_then(|run| tasks(run).nth(at));
-    let Some(task) = task.map(|(id, _)| id.clone()) else {
-        return Vec::new();
-    };
-    order::confirmed(model, now, face, Verb::Rewind { task })
+    if model.run_face(order::aim_of(*face)) != Some(*face) {
+        model.front = None;
+        model.deaf = Some(at + DEAF);
+        model.warn(notice::WITHDRAWN);
+    }
 }
 
 fn refuse(model: &mut Model) -> Vec<Effect> {

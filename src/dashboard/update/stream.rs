@@ -13,6 +13,7 @@ use super::cards::{fetch, refetch};
 use super::moving::close;
 use super::records::fetch_again;
 use super::screens::arrive;
+use super::steering::withdraw;
 
 pub(super) fn connect(model: &mut Model, at: Moment, link: Link) -> Vec<Effect> {
     let was_online = model.is_online();
@@ -126,6 +127,7 @@ fn mirror(model: &mut Model, at: Moment, server_now: Timestamp) -> Vec<Effect> {
     }
     decide::settle_own(model);
     order::settle_own(model);
+    withdraw(model, at);
     let gone = model.open().filter(|open| !model.knows(open.id));
     if gone.is_some() {
         if model.place().takes_text() {

@@ -2,11 +2,11 @@
 
 use ratatui::layout::Rect;
 use registry::{
-    Control, Escalation, EscalationId, Run,
+    Control, Escalation, EscalationId, Name, Run, Untrusted,
     control::{Stage, Verb},
     drift::{Drift, Level, Severity},
     escalation::{Cause, Closed},
-    run::{Evidence, Pause, Task, TaskState},
+    run::{Evidence, Pause, RunKey, Task, TaskState},
 };
 
 use super::{
@@ -24,6 +24,7 @@ use super::{
     pen::Titles,
 };
 
+const FORGOTTEN: &str = "its run ended long ago; what it reported is in the record";
 const LABEL_COLUMNS: usize = 9;
 /// So many tasks are named where they end with their run.
 const NAMED_TASKS: usize = 4;
@@ -40,7 +41,7 @@ impl Scene<'_> {
         let held = self.model.held(id)?;
         let escalation = held.escalation();
         let face = self.model.run_face(Aim::of(escalation))?;
-        let run = self.model.state.run(escalation.run)?;
+        let run = self.model.state.run(escalation.run).map(|run| &**run);
         let width = usize::from(area.width.saturating_sub(4));
         let most = usize::from((area.height / 3).max(1));
         let bar = self.answers(pen, held, run, width, most);
@@ -89,7 +90,7 @@ impl Scene<'_> {
         if active { Role::Active } else { Role::Frame }
     }
 
-    fn held_frame(&self, pen: &mut Pen<'_, '_>, area: Rect, held: Held<'_>, run: &Run, rows: Rows) {
+    fn held_frame(&self, pen: &mut Pen<'_, '_>, area: Rect, held: Held<'_>, run: Option<&Run>, rows: Rows) {
         let escalation = held.escalation();
         let name = format!(
             "{} {}",
@@ -122,10 +123,19 @@ impl Scene<'_> {
 
     // === What is known ===
 
-    fn sheet_of_held(&self, pen: &Pen<'_, '_>, held: Held<'_>, run: &Run) -> Vec<Line> {
+    fn sheet_of_held(&self, pen: &Pen<'_, '_>, held: Held<'_>, run: Option<&Run>) -> Vec<Line> {
         let escalation = held.escalation();
         let mut lines = what_holds(pen, escalation);
-        lines.push(fact("run", Role::Text, pen.spelled(&whence(run))));
+        let Some(run) = run else {
+            let whence = whence(&escalation.from, escalation.owner.as_ref());
+            lines.push(fact("run", Role::Text, pen.spelled(&whence)));
+            lines.extend(came_to_nothing(pen, escalation));
+            lines.push(Line::of(Role::Text, ""));
+            lines.push(Line::of(Role::Muted, FORGOTTEN));
+            return lines;
+        };
+        let whence = whence(&run.key, run.owner.as_ref());
+        lines.push(fact("run", Role::Text, pen.spelled(&whence)));
         lines.extend(task_line(pen, escalation, run));
         lines.extend(self.paused(pen, held, run));
         lines.extend(came_to_nothing(pen, escalation));
@@ -180,12 +190,22 @@ impl Scene<'_> {
 
     // === What says so ===
 
-    fn evidence(&self, pen: &Pen<'_, '_>, escalation: &Escalation, run: &Run) -> Vec<Line> {
+    fn evidence(
+        &self,
+        pen: &Pen<'_, '_>,
+        escalation: &Escalation,
+        run: Option<&Run>,
+    ) -> Vec<Line> {
         let mut lines = vec![
             Line::of(Role::Active, "WHY DO YOU THINK SO?"),
             fact("id", Role::Text, escalation.id.to_string()),
             fact("raised", Role::Text, escalation.at.to_string()),
         ];
+        let Some(run) = run else {
+            lines.push(Line::of(Role::Text, ""));
+            lines.push(Line::of(Role::Muted, FORGOTTEN));
+            return lines;
+        };
         lines.extend(pause_evidence(run));
         if let Some(drift) = escalation.drift() {
             lines.extend(drift_evidence(drift, run));
@@ -198,7 +218,7 @@ impl Scene<'_> {
         for order in &run.controls {
             lines.push(Line {
                 hang: 2,
-                ..life(pen, run, order, None, self.now)
+                ..life(pen, Some(run), order, None, self.now)
             });
             let by = format!(
                 "  {} by {} at {}",
@@ -225,13 +245,16 @@ impl Scene<'_> {
         &self,
         pen: &Pen<'_, '_>,
         held: Held<'_>,
-        run: &Run,
+        run: Option<&Run>,
         width: usize,
         most: usize,
     ) -> Page {
         let escalation = match held {
             Held::Closed(closed) => return Page::lay(self.outcome_of(pen, closed, run), width),
             Held::Waits(escalation) => escalation,
+        };
+        let Some(run) = run else {
+            return Page::lay(Vec::new(), width);
         };
         let mut lines = self.so_far(pen, run);
         let can = match self.cannot(escalation, run) {
@@ -377,7 +400,7 @@ impl Scene<'_> {
         }
     }
 
-    fn outcome_of(&self, pen: &Pen<'_, '_>, closed: &Closed, run: &Run) -> Vec<Line> {
+    fn outcome_of(&self, pen: &Pen<'_, '_>, closed: &Closed, run: Option<&Run>) -> Vec<Line> {
         let sign = words::closed_sign(pen.signs, &closed.how);
         let words = format!("{sign} {}", words::closed(closed));
         let mut lines = vec![Line::of(Role::Strong, words)];
@@ -417,12 +440,13 @@ impl Scene<'_> {
     }
 
     /// Which task is done again, and all that follow it.
-    pub(super) fn again(&self, pen: &mut Pen<'_, '_>, area: Rect, face: &RunFace, at: usize) {
+    pub(super) fn again(&self, pen: &mut Pen<'_, '_>, area: Rect, face: &RunFace, of: &Untrusted) {
         let Some(run) = self.model.state.run(face.run) else {
             return;
         };
         let room = usize::from(area.height).saturating_sub(TASKS_AROUND).max(1);
         let all = tasks(run).count();
+        let at = tasks(run).position(|(id, _)| id == of).unwrap_or(0);
         let top = (at + 1).saturating_sub(room);
         let mut lines = Vec::new();
         for (n, (id, task)) in tasks(run).enumerate().skip(top).take(room) {
@@ -462,8 +486,8 @@ fn fact(label: &str, role: Role, words: impl Into<String>) -> Line {
     }
 }
 
-fn how_it_stands(held: Held<'_>, run: &Run) -> &'static str {
-    match (held, run.pause) {
+fn how_it_stands(held: Held<'_>, run: Option<&Run>) -> &'static str {
+    match (held, run.and_then(|run| run.pause)) {
         (Held::Closed(_), _) => "was paused",
         (Held::Waits(escalation), _) if escalation.is_abort() => "is being aborted",
         (_, Some(Pause::Holds(Evidence::Acked))) => "is paused",
@@ -519,15 +543,14 @@ fn severity(severity: &Severity) -> Part {
     Part::new(role, severity.word().line().as_str())
 }
 
-fn whence(run: &Run) -> String {
-    let key = &run.key;
+fn whence(key: &RunKey, owner: Option<&Name>) -> String {
     let mut facts = vec![key.invocation.line().to_string()];
     if !key.session.is_empty() {
         facts.push(format!("session {}", key.session.line()));
     }
     facts.push(format!("agent {}", key.agent.line()));
     facts.push(key.source.word().to_owned());
-    if let Some(owner) = &run.owner {
+    if let Some(owner) = owner {
         facts.push(format!("for {}", words::safe(owner)));
     }
     facts.join(" · ")

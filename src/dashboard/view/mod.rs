@@ -106,10 +106,10 @@ impl Scene<'_> {
                 drawn.confirming = drawn.run.is_some();
                 self.stop(pen, rest, face);
             }
-            Some(Front::Again { face, at }) => {
+            Some(Front::Again { face, task }) => {
                 self.panels(pen, rest, drawn);
                 drawn.confirming = drawn.run.is_some();
-                self.again(pen, rest, face, *at);
+                self.again(pen, rest, face, task);
             }
             Some(Front::Palette(palette)) => {
                 let rows = palette::height(rest);

@@ -18,7 +18,7 @@ use super::{
 /// `s steer  sent 14:05:01Z › acked 14:05:01Z "steer queued" › confirmed 14:05:38Z plan revision 3`
 pub(super) fn life(
     pen: &Pen<'_, '_>,
-    run: &Run,
+    run: Option<&Run>,
     order: &Control,
     key: Option<&str>,
     now: Option<Timestamp>,
@@ -65,11 +65,9 @@ fn step_parts(step: &Step) -> Vec<Part> {
     parts
 }
 
-/// What it still takes until it is done; none where nothing more comes of it.
-fn waits_for(run: &Run, order: &Control, now: Option<Timestamp>) -> Option<String> {
-    if order.is_over() {
-        return None;
-    }
+/// What it still takes until it is done; none where nothing more comes of it, or its run is not known any more.
+fn waits_for(run: Option<&Run>, order: &Control, now: Option<Timestamp>) -> Option<String> {
+    let run = run.filter(|_| !order.is_over())?;
     Some(match order.stage() {
         Stage::Issued if is_unreachable(run) => {
             "not sent: its agent is gone and does not come back".to_owned()

@@ -1,7 +1,10 @@
 //! The runs: which there are, and what the tasks of one did over time.
 
 use ratatui::layout::Rect;
-use registry::{Event, Run, RunId, Timestamp, run::Presence};
+use registry::{
+    Event, Run, RunId, Timestamp,
+    run::{Pause, Presence},
+};
 
 use super::{
     super::{
@@ -257,7 +260,7 @@ impl Scene<'_> {
             asks.push(words);
         }
         let newest = run.controls.last();
-        let newest = newest.map(|order| life(pen, run, order, None, self.now));
+        let newest = newest.map(|order| life(pen, Some(run), order, None, self.now));
         asks.extend(newest.map(|line| {
             let parts = line.parts.iter().map(|part| part.text.as_str());
             parts.collect::<String>()
@@ -384,7 +387,11 @@ fn paused(record: &Record, now: Timestamp) -> Vec<(Timestamp, Timestamp)> {
     let mut since = None;
     for recorded in record.events.values() {
         match *recorded.event {
-            Event::PauseMoved { pause: Some(_), .. } => since = since.or(Some(recorded.at)),
+            Event::PauseMoved {
+                pause: Some(Pause::Holds(_)),
+                ..
+            } => since = since.or(Some(recorded.at)),
+            // Asked alone, its agent goes on.
             Event::PauseMoved { pause: None, .. } | Event::RunEnded { .. } => {
                 held.extend(since.take().map(|from| (from, recorded.at)));
             }
