@@ -4,6 +4,7 @@ use registry::{
     Control, Escalation, Run,
     drift::{Drift, Level},
     escalation::{Cause, Closed, How},
+    run::{Presence, RunState},
 };
 use serde_json::{Map, Value, json};
 
@@ -157,7 +158,7 @@ pub(crate) fn held_card(held: &Escalation, run: &Run) -> String {
         lines.extend(
             run.controls
                 .iter()
-                .map(|order| format!("  {}", control_line(order))),
+                .map(|order| format!("  {}", control_line(order, Some(run)))),
         );
     }
     lines.push(format!("resume, steer or cancel {}", held.id));
@@ -177,18 +178,31 @@ fn drift_line(drift: &Drift) -> String {
     )
 }
 
-/// An order, and how far it has come.
-pub(crate) fn control_line(order: &Control) -> String {
+/// An order, and how far it has come; `run` says why nobody has taken it yet.
+pub(crate) fn control_line(order: &Control, run: Option<&Run>) -> String {
     let steps = order.steps.iter().map(|step| {
         let detail = quoted(&step.detail);
         format!(" › {} {}{detail}", step.stage.word(), step.at)
     });
     let steps: String = steps.collect();
     let steps = match order.steps.is_empty() {
-        true => " › not sent: its agent does not listen".into(),
+        true => format!(
+            " › not taken yet{}",
+            run.map_or_else(String::new, why_not_taken)
+        ),
         false => steps,
     };
     format!("{} by {} {}{steps}", order.verb.word(), order.by, order.at)
+}
+
+fn why_not_taken(run: &Run) -> String {
+    match (&run.state, &run.presence) {
+        (RunState::Parked(_), _) => ": its run is parked; it meets its next turn".into(),
+        (_, Presence::Away { since }) => format!(": its agent is away since {since}"),
+        (_, Presence::Attached | Presence::Detached) => {
+            ": its agent does not listen for orders".into()
+        }
+    }
 }
 
 /// A line for people: a run that stood still.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use registry::{
     Control, Escalation, EscalationId, Run, RunId, Untrusted,
     command::Order,
-    control::{Stage, Verb},
+    control::Verb,
     escalation::{Closed, How},
     names::ControlId,
 };
@@ -25,6 +25,10 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(500);
 /// How long the answer to a status query is waited for.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long it is waited for that an agent takes any other order.
+const TAKEN: Duration = Duration::from_secs(2);
+/// Between two looks at an order that was given just now.
+const SOON: Duration = Duration::from_millis(200);
 
 /// What an order is given to.
 struct Aim {
@@ -53,11 +57,8 @@ pub(crate) async fn direct(
         note: note.into(),
     };
     let control = client.control(&order).await?;
-    let control = match control.verb {
-        Verb::StatusQuery => answered(&client, control).await?,
-        _ => control,
-    };
-    print::line(held::control_line(&control))?;
+    let (control, run) = followed(&client, control).await;
+    print::line(held::control_line(&control, run.as_ref()))?;
     Ok(exit::DONE)
 }
 
@@ -114,16 +115,31 @@ fn without_controls(note: &str) -> String {
     clean
 }
 
-/// The order once its agent has said something to it, or after a while.
-async fn answered(client: &Client, mut control: Control) -> Result<Control, Stopped> {
-    let until = Instant::now() + ANSWER;
-    while control.stage() <= Stage::Sent && Instant::now() < until {
-        sleep(LOOK).await;
-        let named = Untrusted::new(control.run.to_string());
-        let run = client.get_run(&named, 0).await?.run;
+/// The order once its agent has said something to it, or after a while; and its run. It was given, whatever the looking
+/// meets.
+async fn followed(client: &Client, mut control: Control) -> (Control, Option<Run>) {
+    let patience = match control.verb {
+        Verb::StatusQuery => ANSWER,
+        _ => TAKEN,
+    };
+    let until = Instant::now() + patience;
+    let named = Untrusted::new(control.run.to_string());
+    loop {
+        let run = match client.get_run(&named, 0).await {
+            Ok(whole) => whole.run,
+            Err(error) => {
+                print::aside(format!(
+                    "pilothouse: it was given; what becomes of it: {error}"
+                ));
+                return (control, None);
+            }
+        };
         control = run.control(&control.id).cloned().unwrap_or(control);
+        if !control.waits_for_ack() || Instant::now() >= until {
+            return (control, Some(run));
+        }
+        sleep(SOON).await;
     }
-    Ok(control)
 }
 
 /// Waits until a run that stands still has been answered.

@@ -491,7 +491,9 @@ async fn orders_wait_for_an_agent_that_does_not_listen_yet_and_come_once_and_in_
     let mut scene = Scene::open().await;
     let stands = scene.server.run(&["pause", "r"]);
     assert!(
-        stands.out.contains("not sent: its agent does not listen"),
+        stands
+            .out
+            .contains("not taken yet: its agent does not listen for orders"),
         "{stands:?}"
     );
     assert_eq!(scene.server.run(&["resume", "r"]).code, 0);

@@ -743,12 +743,30 @@ async fn what_was_not_acked_comes_again_and_nothing_else_does() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_gives_an_order_sees_how_far_it_comes() {
+    let server = Server::start();
+    let agent = Agent::start(&server, "r1").await;
+    let mut orders = agent.listens().await;
+    let pausing = spawn(&server, &["pause", "r1"]);
+    let order = orders.next().await;
+    agent.says(&order, AckResult::Success, "at the call").await;
+    let said = ended(pausing).await.out;
+    assert!(
+        said.contains("› sent") && said.contains("› acked"),
+        "{said}"
+    );
+    assert!(said.contains("«at the call»"), "{said}");
+    let said = done(&server, &["resume", "r1"]).out;
+    assert!(said.contains("› sent") && !said.contains("acked"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_waits_for_an_agent_that_does_not_listen() {
     let server = Server::start();
     let agent = Agent::start(&server, "r1").await;
     let said = done(&server, &["cancel", "r1"]).out;
     assert!(
-        said.contains("not sent: its agent does not listen"),
+        said.contains("not taken yet: its agent does not listen for orders"),
         "{said}"
     );
     // That it works on is no sign that it listens.
