@@ -51,16 +51,31 @@ pub(crate) async fn local(place: &Place) -> Result<u8, Stopped> {
     let mut host = Host::start(home, doors, Clock::System, Box::new(verbs::fatal))?;
     let label = place.server_name.clone().unwrap_or_else(|| "local".into());
     let code = run(host.client(), label, None).await?;
-    let open = host.owner.state().all_pending().count();
+    let open = {
+        let state = host.owner.state();
+        still_open(state.all_pending().count(), state.all_escalations().count())
+    };
     host.stop.stop();
     host.until_it_ends().await?;
-    if open > 0 {
+    if let Some(open) = open {
         print::aside(format!(
             "pilothouse: {open} still open; they are kept in {} and wait for the next start",
             Untrusted::new(dir.display().to_string()).line()
         ));
     }
     Ok(code)
+}
+
+/// What is left behind, counted; none if nothing is.
+fn still_open(questions: usize, held: usize) -> Option<String> {
+    let counted = |n: usize, one: &str| match n {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        n => Some(format!("{n} {one}s")),
+    };
+    let kinds = [counted(questions, "question"), counted(held, "held run")];
+    let kinds: Vec<String> = kinds.into_iter().flatten().collect();
+    (!kinds.is_empty()).then(|| kinds.join(" and "))
 }
 
 /// Opens the dashboard on a server that answers already.
@@ -462,5 +477,21 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn runs_that_stand_still_are_left_behind_like_questions() {
+        let rows = [
+            (0, 0, None),
+            (1, 0, Some("1 question")),
+            (0, 1, Some("1 held run")),
+            (2, 1, Some("2 questions and 1 held run")),
+        ];
+        for (questions, held, said) in rows {
+            assert_eq!(super::still_open(questions, held).as_deref(), said);
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! How the commands print runs that stand still, drifts and orders.
 
 use registry::{
-    Control, Escalation, Run,
+    Control, Escalation, Run, Untrusted,
+    control::Verb,
     drift::{Drift, Level},
     escalation::{Cause, Closed, How},
     run::{Presence, RunState},
@@ -33,6 +34,9 @@ pub(crate) fn closed_item(closed: &Closed, run: Option<&Run>) -> Value {
     if let How::Answered { verb, by, note } = &closed.how {
         let answer = json!({"verb": verb.word(), "by": by.as_str(), "note": note.raw()});
         item.insert("answer".into(), answer);
+    }
+    if let How::Superseded { by } = &closed.how {
+        item.insert("superseded_by".into(), json!(by.to_string()));
     }
     if let Some(order) = &closed.control {
         item.insert("control".into(), control(order));
@@ -103,13 +107,41 @@ pub(super) fn control(order: &Control) -> Value {
     json!({
         "id": order.id.as_str(),
         "verb": order.verb.word(),
+        "task_id": rewinds(order).map(Untrusted::raw),
         "note": order.note.raw(),
         "by": order.by.as_str(),
+        "drift": order.drift.as_ref().map(|behind| json!({
+            "id": behind.id.as_str(),
+            "kind": behind.kind.text().raw(),
+            "level": behind.level.number(),
+            "level_word": behind.level.word(),
+        })),
+        "deadline": time(order.deadline),
         "escalation_id": order.escalation.map(|id| id.to_string()),
         "at": order.at.to_string(),
         "stage": order.stage().word(),
         "steps": steps.collect::<Vec<_>>(),
     })
+}
+
+/// The task that it has done again, and all that follow.
+fn rewinds(order: &Control) -> Option<&Untrusted> {
+    match &order.verb {
+        Verb::Rewind { task } => Some(task),
+        Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel | Verb::StatusQuery => None,
+    }
+}
+
+/// What holds a run, in a line: the drift, or who paused it and why.
+pub(crate) fn cause_line(held: &Escalation) -> String {
+    let why = match &held.cause {
+        Cause::Drift(drift) => &drift.detail,
+        Cause::Paused { note, .. } => note,
+    };
+    if why.is_empty() {
+        return held.title().line().to_string();
+    }
+    format!("{}: {}", held.title().line(), why.line())
 }
 
 /// A line for people: a run that stands still.
@@ -135,7 +167,7 @@ pub(crate) fn held_card(held: &Escalation, run: &Run) -> String {
         "{} is {} · {}",
         held.from.agent.line(),
         run.state.word(),
-        held.title().line()
+        cause_line(held)
     )];
     if let Some(behind) = held.drift() {
         lines.push(format!("  {}", drift_line(behind)));
@@ -192,7 +224,14 @@ pub(crate) fn control_line(order: &Control, run: Option<&Run>) -> String {
         ),
         false => steps,
     };
-    format!("{} by {} {}{steps}", order.verb.word(), order.by, order.at)
+    let task = rewinds(order).map_or_else(String::new, |task| format!(" {}", task.line()));
+    format!(
+        "{}{task} by {} {}{}{steps}",
+        order.verb.word(),
+        order.by,
+        order.at,
+        quoted(&order.note)
+    )
 }
 
 fn why_not_taken(run: &Run) -> String {

@@ -34,6 +34,14 @@ const SOON: Duration = Duration::from_millis(200);
 struct Aim {
     run: RunId,
     answers: Option<EscalationId>,
+    named: Named,
+}
+
+/// What was named on the command line.
+#[derive(PartialEq, Eq)]
+enum Named {
+    Escalation,
+    Run,
 }
 
 /// Gives the order, and says how far it has come.
@@ -49,14 +57,28 @@ pub(crate) async fn direct(
         Verb::Steer => without_controls(&note),
         _ => note,
     };
+    let answers = aim.answers.filter(|_| verb.answers());
+    let unseen = match answers {
+        Some(held) if aim.named == Named::Run => holds(&client, held).await?,
+        _ => None,
+    };
+    if let Some(held) = &unseen {
+        let question = format!("{held}\n{} it?", verb.word());
+        if verbs::on_a_terminal() && !verbs::says_yes(&question)? {
+            return Err(Stopped::refused("nothing was ordered"));
+        }
+    }
     let order = Order {
         id: ControlId::parse(&verbs::random_id("cli")?)?,
         run: aim.run,
-        answers: aim.answers.filter(|_| verb.answers()),
+        answers,
         verb,
         note: note.into(),
     };
     let control = client.control(&order).await?;
+    if let Some(held) = unseen {
+        print::aside(format!("pilothouse: answers {held}"));
+    }
     let (control, run) = followed(&client, control).await;
     print::line(held::control_line(&control, run.as_ref()))?;
     Ok(exit::DONE)
@@ -75,6 +97,15 @@ async fn aim(client: &Client, named: &str) -> Result<Aim, Stopped> {
     Ok(Aim {
         run: run.id,
         answers: run.held_by,
+        named: Named::Run,
+    })
+}
+
+/// What holds a run, for whoever named only the run.
+async fn holds(client: &Client, id: EscalationId) -> Result<Option<String>, Stopped> {
+    Ok(match client.get(id).await?.asked {
+        Asked::Escalation(held) => Some(held::cause_line(&held)),
+        Asked::Closed(_) | Asked::Pending(_) | Asked::Settled(_) => None,
     })
 }
 
@@ -82,6 +113,7 @@ fn aim_at(asked: &Asked) -> Result<Aim, Stopped> {
     let at = |escalation: &Escalation| Aim {
         run: escalation.run,
         answers: Some(escalation.id),
+        named: Named::Escalation,
     };
     match asked {
         Asked::Escalation(escalation) => Ok(at(escalation)),
@@ -142,16 +174,25 @@ async fn followed(client: &Client, mut control: Control) -> (Control, Option<Run
     }
 }
 
-/// Waits until a run that stands still has been answered.
+/// Waits until a run that stands still has been answered, whatever holds it by then.
 pub(crate) async fn wait(
     client: &Client,
-    id: EscalationId,
+    mut id: EscalationId,
     until: Option<Instant>,
 ) -> Result<u8, Stopped> {
     loop {
         match client.get(id).await {
             Ok(got) => match &got.asked {
-                Asked::Closed(closed) => return ended(closed, got.run.as_ref()),
+                Asked::Closed(closed) => match closed.how {
+                    How::Superseded { by } => {
+                        print::aside(format!("pilothouse: {by} took the place of {id}"));
+                        id = by;
+                        continue;
+                    }
+                    How::Answered { .. } | How::RunEnded(_) => {
+                        return ended(closed, got.run.as_ref());
+                    }
+                },
                 Asked::Escalation(_) | Asked::Pending(_) | Asked::Settled(_) => {}
             },
             Err(CallError::NoServer(_)) => {}

@@ -348,8 +348,7 @@ async fn confirmed(
     id: ApprovalId,
     verdict: Verdict,
 ) -> Result<Option<registry::Digest>, Stopped> {
-    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !terminal {
+    if !on_a_terminal() {
         return Err(Stopped::usage(format!(
             "say what you saw: --digest D; `pilothouse show {id} --json` has it as \"digest\""
         )));
@@ -378,13 +377,23 @@ async fn confirmed(
             "\nits agent is away since {since}: nobody waits for the answer now"
         ));
     }
-    let asked = write!(std::io::stderr(), "\n{} this? [y/N] ", verdict.word());
+    let yes = says_yes(&format!("\n{} this?", verdict.word()))?;
+    Ok(yes.then_some(approval.digest))
+}
+
+/// Whether there is a person to ask.
+pub(super) fn on_a_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks the person at the terminal; anything but a yes is a no.
+pub(super) fn says_yes(question: &str) -> Result<bool, Stopped> {
+    let asked = write!(std::io::stderr(), "{question} [y/N] ");
     asked.map_err(|error| Stopped::fault(format!("standard error: {error}")))?;
     let mut said = String::new();
     let read = std::io::stdin().read_line(&mut said);
     read.map_err(|error| Stopped::fault(format!("standard input: {error}")))?;
-    let yes = matches!(said.trim(), "y" | "Y" | "yes");
-    Ok(yes.then_some(approval.digest))
+    Ok(matches!(said.trim(), "y" | "Y" | "yes"))
 }
 
 pub(crate) async fn extend(place: &Place, id: &str, by: Duration) -> Result<u8, Stopped> {

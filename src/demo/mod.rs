@@ -11,6 +11,7 @@ mod standing;
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
+use registry::{command::Ending, run::End};
 use tokio::{sync::Notify, task::JoinSet, time::sleep};
 
 pub use self::{
@@ -105,16 +106,29 @@ impl Demo {
 async fn play(cast: Cast, scenes: Vec<Scene>) {
     for lap in 0.. {
         for scene in &scenes {
-            match perform(&cast, *scene, lap).await {
+            let standing = Shared::default();
+            match perform(&cast, *scene, lap, &standing).await {
                 Ok(Exit::Done) => {}
                 Ok(Exit::CalledOff) => sleep(PAUSE).await,
                 Err(fault) => {
                     tracing::warn!(scene = scene.name(), "broken off: {fault}");
                     cast.entered.notify_one();
+                    give_up(&cast, &standing).await;
                     sleep(PAUSE).await;
                 }
             }
         }
+    }
+}
+
+/// Nobody plays that run any more: what it asks is not left behind, if the server can still be told.
+async fn give_up(cast: &Cast, standing: &Shared) {
+    let Some(run) = standing.look(|standing| standing.run) else {
+        return;
+    };
+    let (failed, why) = (Ending::Over(End::Failed), "broken off".into());
+    if let Err(error) = cast.client.end_run(run, failed, &why).await {
+        tracing::warn!(%run, "not ended: {error}");
     }
 }
 
@@ -125,9 +139,8 @@ enum Exit {
 }
 
 /// A scene once; meanwhile its run takes orders.
-async fn perform(cast: &Cast, scene: Scene, lap: u64) -> Played<Exit> {
-    let standing = Shared::default();
-    let mut line = Line::new(&cast.client, &standing);
+async fn perform(cast: &Cast, scene: Scene, lap: u64, standing: &Shared) -> Played<Exit> {
+    let mut line = Line::new(&cast.client, standing);
     let orders = Orders {
         cast,
         standing: standing.clone(),

@@ -165,14 +165,16 @@ impl Listener {
                 () = gone => return None,
                 events = self.stop.wait().until(cursor.next()) => events,
             };
-            let Some(events) = events else {
-                let stopping = Status::unavailable("the server is stopping");
-                return self.to.send(Err(stopping)).await.ok();
-            };
             let ours = |event: &Arc<registry::Recorded>| event.event.run() == Some(self.run);
-            if events?.iter().any(ours) {
-                return Some(());
-            }
+            // Only a run that is over ends a stream cleanly.
+            let why = match events {
+                Some(Some(events)) if events.iter().any(ours) => return Some(()),
+                Some(Some(_)) => continue,
+                Some(None) => "the log cannot be read",
+                None => "the server is stopping",
+            };
+            let cut = Status::unavailable(why);
+            return self.to.send(Err(cut)).await.ok().and(None);
         }
     }
 

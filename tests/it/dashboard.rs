@@ -79,7 +79,10 @@ fn the_program_alone_keeps_the_registry_for_agents_and_other_dashboards() {
     assert_eq!(first.exit_status().exit_code(), 0);
     first.assert_restored();
     let said = show(&first.screen());
-    assert!(said.contains("1 still open; they are kept in"), "{said}");
+    assert!(
+        said.contains("1 question still open; they are kept in"),
+        "{said}"
+    );
     assert_eq!(run(&["list"]).code, 5, "nobody answers any more");
 
     let mut again = open();

@@ -26,7 +26,8 @@ use tokio_stream::{Stream, StreamExt as _};
 
 use crate::{
     house::Standing,
-    server::{Ran, Server},
+    pty::Pty,
+    server::{PROGRAM, Ran, Server},
 };
 
 /// Longer than anything here takes, also on a busy machine.
@@ -758,6 +759,95 @@ async fn whoever_gives_an_order_sees_how_far_it_comes() {
     assert!(said.contains("«at the call»"), "{said}");
     let said = done(&server, &["resume", "r1"]).out;
     assert!(said.contains("› sent") && !said.contains("acked"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_names_only_a_run_is_told_what_was_answered() {
+    let server = Server::start();
+    let agent = Agent::start(&server, "r1").await;
+    let held = agent.gets_stuck().await;
+    let said = done(&server, &["resume", "r1"]);
+    let answered = "answers INTENT_DIVERGENCE: the same call again";
+    assert!(said.err.contains(answered), "{said:?}");
+    assert_eq!(server.show(&held)["status"], "resumed");
+    done(&server, &["pause", "r1", "--note", "a\u{1b}[31m b"]);
+    let said = done(&server, &["cancel", "r1"]);
+    assert!(
+        said.err.contains(&format!("answers paused by {}: a", me())),
+        "{said:?}"
+    );
+    assert!(!said.err.contains('\u{1b}'), "{said:?}");
+}
+
+/// No answer of a person, no order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_terminal_whoever_names_only_a_run_is_asked_first() {
+    let server = Server::start();
+    let agent = Agent::start(&server, "r1").await;
+    let held = agent.gets_stuck().await;
+    let dir = server.dir().to_str().unwrap().to_owned();
+    let answering = |key: &'static str| {
+        let dir = dir.clone();
+        tokio::task::spawn_blocking(move || {
+            let args = ["resume", "r1", "--data", &dir];
+            let mut terminal = Pty::spawn(PROGRAM, &args, &[], 24, 120);
+            terminal.wait_text("INTENT_DIVERGENCE: the same call again");
+            terminal.wait_text("resume it? [y/N]");
+            terminal.send(key);
+            terminal.exit_status().exit_code()
+        })
+    };
+    assert_eq!(answering("n\r").await.unwrap(), 4);
+    assert_eq!(server.show(&held)["status"], "pending");
+    assert_eq!(answering("y\r").await.unwrap(), 0);
+    assert_eq!(server.show(&held)["status"], "resumed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_is_shown_with_all_that_it_says() {
+    let server = Server::start();
+    let agent = Agent::start(&server, "r1").await;
+    agent.reports("t1", TaskState::Completed).await;
+    let said = done(&server, &["rewind", "r1", "--task", "t1"]).out;
+    assert!(said.starts_with("rewind t1 by "), "{said}");
+    let said = done(&server, &["steer", "r1", "--note", "left"]).out;
+    assert!(said.contains("«left»"), "{said}");
+    let held = agent.gets_stuck().await;
+    let controls = server.show("r1")["controls"].clone();
+    assert_eq!(controls[0]["task_id"], "t1");
+    assert_eq!(controls[2]["task_id"], Value::Null);
+    let behind = json!({
+        "id": "d1", "kind": "INTENT_DIVERGENCE", "level": 4, "level_word": Level::PauseEscalate.word(),
+    });
+    assert_eq!(controls[2]["drift"], behind);
+    assert_eq!(controls[2]["deadline"], Value::Null);
+    let card = done(&server, &["show", &held]).out;
+    assert!(
+        card.contains("rewind t1 by") && card.contains("«left»"),
+        "{card}"
+    );
+}
+
+/// The run stands still all the while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_goes_on_with_what_took_the_place_of_what_it_waited_for() {
+    let server = Server::start();
+    let agent = Agent::start(&server, "r1").await;
+    done(&server, &["pause", "r1"]);
+    let first = agent.held_by().await.expect("it is held");
+    let second = agent.gets_stuck().await;
+    let closed = server.show(&first);
+    assert_eq!(
+        (&closed["status"], &closed["superseded_by"]),
+        (&json!("superseded"), &json!(second))
+    );
+    assert_eq!(server.run(&["wait", &first, "--timeout", "0s"]).code, 3);
+    let waiting = spawn(&server, &["wait", &first]);
+    done(&server, &["resume", &second]);
+    let waited = ended(waiting).await;
+    assert_eq!(waited.code, 0, "{waited:?}");
+    let told: Value = serde_json::from_str(&waited.out).unwrap();
+    assert_eq!(told["id"], second);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
