@@ -128,15 +128,18 @@ impl Me {
     /// # Errors
     /// [`Refusal::NotYours`] that says who may.
     pub(super) fn may_answer(&self, approval: &Approval) -> Result<(), Refusal> {
-        let roles = self.roles.iter().copied();
-        let me = Principal::new(self.name.clone(), self.tenant.clone(), roles);
         may(
-            &me,
+            &self.principal(),
             Verb::Decide(approval.asks),
             approval.owner.as_ref(),
             None,
         )
         .map(drop)
+    }
+
+    pub(super) fn principal(&self) -> Principal {
+        let roles = self.roles.iter().copied();
+        Principal::new(self.name.clone(), self.tenant.clone(), roles)
     }
 }
 

@@ -63,7 +63,7 @@ impl Runs {
         }
     }
 
-    /// What goes on first, and of that what moved last.
+    /// What is held first, then what goes on, and of each what moved last.
     pub(super) fn put_in_order(&mut self, state: &State) {
         let mut runs: Vec<_> = state
             .runs()
@@ -87,11 +87,13 @@ impl Runs {
     }
 }
 
-fn place(state: &State, run: &Run) -> (bool, Reverse<Timestamp>) {
-    (run.state.is_over(), Reverse(moved_at(state, run)))
+fn place(state: &State, run: &Run) -> (bool, bool, Reverse<Timestamp>) {
+    let goes_on = run.held_by.is_none();
+    let moved_at = Reverse(moved_at(state, run));
+    (run.state.is_over(), goes_on, moved_at)
 }
 
-/// When the run last did something that its State tells of.
+/// When the run last did something, or was told something, that its State tells of.
 pub(super) fn moved_at(state: &State, run: &Run) -> Timestamp {
     let asked = run.open.iter().filter_map(|id| state.pending(*id));
     let asked = asked.map(|pending| pending.approval.filed_at);
@@ -100,6 +102,12 @@ pub(super) fn moved_at(state: &State, run: &Run) -> Timestamp {
         Presence::Attached | Presence::Detached => None,
     };
     let tasks = run.tasks.values().map(|task| task.at);
-    let moved = tasks.chain(asked).chain(left).max();
+    let drifts = run.drifts.iter().map(|drift| drift.at);
+    let orders = run.controls.iter();
+    let orders = orders.flat_map(|order| order.steps.iter().map(|step| step.at).chain([order.at]));
+    let held = run.held_by.and_then(|id| state.escalation(id));
+    let held = held.map(|held| held.at);
+    let moved = tasks.chain(asked).chain(left).chain(drifts);
+    let moved = moved.chain(orders).chain(held).max();
     moved.map_or(run.opened_at, |moved| moved.max(run.opened_at))
 }

@@ -14,8 +14,8 @@ use registry::{
     escalation::Closed,
     limits,
     names::ControlId,
-    run::{Presence, RunState, Task, TaskState},
-    who::{self, Principal},
+    run::{Evidence, Pause, Presence, RunState, Task, TaskState},
+    who,
 };
 
 use super::{
@@ -71,6 +71,44 @@ pub(super) struct Direction {
 pub(super) enum Held<'a> {
     Waits(&'a Escalation),
     Closed(&'a Closed),
+}
+
+/// How far a run that is held stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stillness {
+    Paused,
+    /// Inferred; or acked by an agent whose ack may mean nothing.
+    Perhaps,
+    Pausing,
+    /// Its agent goes on.
+    Not,
+    Aborting,
+}
+
+impl Stillness {
+    pub(super) fn of(escalation: &Escalation, run: Option<&Run>) -> Self {
+        match run.and_then(|run| run.pause) {
+            _ if escalation.is_abort() => Self::Aborting,
+            // Some foreign executors ack a pause and go on.
+            Some(Pause::Holds(Evidence::Acked)) if escalation.from.source.is_foreign() => {
+                Self::Perhaps
+            }
+            Some(Pause::Holds(Evidence::Acked)) => Self::Paused,
+            Some(Pause::Holds(Evidence::Inferred)) => Self::Perhaps,
+            Some(Pause::Asked) => Self::Pausing,
+            None => Self::Not,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::Perhaps => "paused?",
+            Self::Pausing => "pausing",
+            Self::Not => "held",
+            Self::Aborting => "aborting",
+        }
+    }
 }
 
 impl Steering {
@@ -216,6 +254,26 @@ impl Model {
         order.map(|held| ItemId::Escalation(held.id)).collect()
     }
 
+    /// How many are held, by how far they stand still.
+    pub(super) fn stillness(&self) -> BTreeMap<Stillness, usize> {
+        let mut counts = BTreeMap::new();
+        for held in self.state.all_escalations() {
+            let run = self.state.run(held.run).map(|run| &**run);
+            *counts.entry(Stillness::of(held, run)).or_default() += 1;
+        }
+        counts
+    }
+
+    /// `1 paused · 1 aborting`; where there is no room for that, `2 held`. None where nothing is held.
+    pub(super) fn held_counts(&self, whole: bool) -> Option<String> {
+        let counts = self.stillness();
+        if counts.len() > 1 && !whole {
+            return Some(format!("{} held", self.paused));
+        }
+        let counts = counts.iter().map(|(how, n)| format!("{n} {}", how.word()));
+        counts.reduce(|before, one| format!("{before} · {one}"))
+    }
+
     /// What the run is now, and the escalation that an order to it would answer. A run that is not known any more has a
     /// face only where that is over.
     pub(super) fn run_face(&self, aim: Aim) -> Option<RunFace> {
@@ -256,9 +314,7 @@ impl Model {
 
     /// Why we may not, in the server's words; none where we may. What is taken, the server says.
     pub(super) fn not_directed(&self, run: &Run, verb: &Verb) -> Option<String> {
-        let me = self.me.as_ref()?;
-        let roles = me.roles.iter().copied();
-        let me = Principal::new(me.name.clone(), me.tenant.clone(), roles);
+        let me = self.me.as_ref()?.principal();
         let refused = who::may(&me, right(verb), run.owner.as_ref(), None).err()?;
         Some(refused.to_string())
     }

@@ -309,7 +309,7 @@ pub fn closed_sign(signs: &Signs, how: &How) -> &'static str {
         How::Answered { verb, .. } => match verb {
             Verb::Steer => signs.steered,
             Verb::Cancel => signs.rejected,
-            _ => signs.granted,
+            Verb::Pause | Verb::Resume | Verb::Rewind { .. } | Verb::StatusQuery => signs.granted,
         },
         How::Superseded { .. } | How::RunEnded(_) | How::WentOn => signs.withdrawn,
     }

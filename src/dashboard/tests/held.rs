@@ -860,6 +860,72 @@ fn what_is_asked_once_more_is_withdrawn_where_the_plan_changes() {
     }
 }
 
+#[test]
+fn an_ack_alone_of_a_foreign_agent_is_no_pause() {
+    let foreign = Stuck {
+        source: Source::Goldfive,
+        ..stuck()
+    };
+    let mut desk = one(foreign);
+    desk.press("g g");
+    says(&desk, "1 paused? · 5 waiting");
+    says(&desk, "‖ paused? research-7");
+    says(&desk, "research-7 is probably paused");
+    says(&desk, "its agent acked the pause; in some executors that");
+}
+
+#[test]
+fn what_is_held_is_counted_by_how_far_it_stands_still() {
+    let aborted = Stuck {
+        n: 52,
+        level: Level::Terminate,
+        ..stuck()
+    };
+    let mut desk = desk(120, 34, &[two(), vec![aborted]].concat(), |_| {});
+    says(&desk, "1 paused · 1 pausing · 1 aborting · 5 waiting");
+    desk.resize(60, 24);
+    desk.show();
+    says(&desk, "3 held · 5 waiting");
+}
+
+#[test]
+fn what_a_held_run_says_stays_on_its_card() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    let order = orders(&desk.press("g g S")).remove(0);
+    let control = stuck.order(order.id.as_str(), Verb::StatusQuery, "user:ada", now());
+    let acked = step(Stage::Acked, "current_task=t4 completed=2/4", now());
+    let control = control.into();
+    desk.record([
+        Event::ControlIssued { control },
+        stuck.moved(order.id.as_str(), acked),
+    ]);
+    desk.show();
+    desk.press("k");
+    says(&desk, "told status acked");
+    says(&desk, "current_task=t4 completed=2/4");
+}
+
+#[test]
+fn what_is_held_comes_first_among_the_runs_and_then_what_moved_last() {
+    let of = |n, ago_s| Stuck {
+        n,
+        ago_s,
+        ..stuck()
+    };
+    let (held, drifted, still) = (of(50, 500), of(51, 300), of(52, 300));
+    let mut desk = Desk::showing(120, 34, &[]);
+    held.happens(&mut desk);
+    desk.record_at(ago(900), drifted.begins());
+    desk.record_at(ago(800), still.begins());
+    let run = drifted.run();
+    let drift = drifted.drift(1, Severity::Info, Level::Observe);
+    desk.record_at(ago(300), [Event::DriftReported { run, drift }]);
+    desk.press("2");
+    let order = [held.run(), drifted.run(), still.run()];
+    assert_eq!(desk.model.runs.list.order, order);
+}
+
 /// Among the runs, with a record that begins now.
 fn beginning(stuck: &Stuck) -> Desk {
     let mut desk = Desk::showing(120, 34, &[]);
@@ -910,7 +976,7 @@ fn a_run_that_is_not_known_any_more_leaves_the_card_of_what_held_it() {
         };
         desk.send(Msg::History {
             before: None,
-            page: Ok((vec![Ended::Escalation(closed.into())], None)),
+            page: Ok((vec![Ended::Escalation(closed)], None)),
         });
         desk.show();
         desk.press("enter");

@@ -15,7 +15,9 @@ use super::{
         lines::{Lane, Line, Page, Part, columns, fit},
         model::{Hand, Progress},
         msg::{Rows, RunDrawn, RunFace},
-        steering::{Aim, Held, away_since, is_parked, is_unreachable, tasks, unfinished},
+        steering::{
+            Aim, Held, Stillness, away_since, is_parked, is_unreachable, tasks, unfinished,
+        },
         theme::Role,
         words::{self, notice},
     },
@@ -25,6 +27,7 @@ use super::{
 };
 
 const FORGOTTEN: &str = "its run ended long ago; what it reported is in the record";
+const ACK_ALONE: &str = "its agent acked the pause; in some executors that changes nothing";
 const LABEL_COLUMNS: usize = 9;
 /// So many tasks are named where they end with their run.
 const NAMED_TASKS: usize = 4;
@@ -90,7 +93,14 @@ impl Scene<'_> {
         if active { Role::Active } else { Role::Frame }
     }
 
-    fn held_frame(&self, pen: &mut Pen<'_, '_>, area: Rect, held: Held<'_>, run: Option<&Run>, rows: Rows) {
+    fn held_frame(
+        &self,
+        pen: &mut Pen<'_, '_>,
+        area: Rect,
+        held: Held<'_>,
+        run: Option<&Run>,
+        rows: Rows,
+    ) {
         let escalation = held.escalation();
         let name = format!(
             "{} {}",
@@ -138,6 +148,7 @@ impl Scene<'_> {
         lines.push(fact("run", Role::Text, pen.spelled(&whence)));
         lines.extend(task_line(pen, escalation, run));
         lines.extend(self.paused(pen, held, run));
+        lines.extend(self.told(pen, held, run));
         lines.extend(came_to_nothing(pen, escalation));
         lines.push(Line::of(Role::Text, ""));
         lines.extend(history(run));
@@ -158,10 +169,24 @@ impl Scene<'_> {
                 Role::Warn,
                 "probably: inferred from what it reported; it says nothing of it".to_owned(),
             ),
+            Some(Pause::Holds(Evidence::Acked)) if run.key.source.is_foreign() => {
+                (Role::Warn, ACK_ALONE.to_owned())
+            }
             Some(Pause::Holds(Evidence::Acked)) => (Role::Ok, acked(run)),
             Some(Pause::Asked) => (Role::Warn, self.not_acked(run)),
         };
         Some(fact("paused?", role, pen.spelled(&words)))
+    }
+
+    /// How far the newest order has come, and what was said to it; of a pause, the line above says that.
+    fn told(&self, pen: &Pen<'_, '_>, held: Held<'_>, run: &Run) -> Option<Line> {
+        let newest = run.controls.last();
+        let newest = newest.filter(|order| order.verb != Verb::Pause);
+        let order = newest.filter(|_| matches!(held, Held::Waits(_)))?;
+        let mut line = fact("told", Role::Text, "");
+        line.parts
+            .extend(life(pen, Some(run), order, None, self.now).parts);
+        Some(line)
     }
 
     fn not_acked(&self, run: &Run) -> String {
@@ -190,12 +215,7 @@ impl Scene<'_> {
 
     // === What says so ===
 
-    fn evidence(
-        &self,
-        pen: &Pen<'_, '_>,
-        escalation: &Escalation,
-        run: Option<&Run>,
-    ) -> Vec<Line> {
+    fn evidence(&self, pen: &Pen<'_, '_>, escalation: &Escalation, run: Option<&Run>) -> Vec<Line> {
         let mut lines = vec![
             Line::of(Role::Active, "WHY DO YOU THINK SO?"),
             fact("id", Role::Text, escalation.id.to_string()),
@@ -487,13 +507,16 @@ fn fact(label: &str, role: Role, words: impl Into<String>) -> Line {
 }
 
 fn how_it_stands(held: Held<'_>, run: Option<&Run>) -> &'static str {
-    match (held, run.and_then(|run| run.pause)) {
-        (Held::Closed(_), _) => "was paused",
-        (Held::Waits(escalation), _) if escalation.is_abort() => "is being aborted",
-        (_, Some(Pause::Holds(Evidence::Acked))) => "is paused",
-        (_, Some(Pause::Holds(Evidence::Inferred))) => "is probably paused",
-        (_, Some(Pause::Asked)) => "is to pause",
-        (_, None) => "needs you",
+    let escalation = match held {
+        Held::Closed(_) => return "was paused",
+        Held::Waits(escalation) => escalation,
+    };
+    match Stillness::of(escalation, run) {
+        Stillness::Aborting => "is being aborted",
+        Stillness::Paused => "is paused",
+        Stillness::Perhaps => "is probably paused",
+        Stillness::Pausing => "is to pause",
+        Stillness::Not => "needs you",
     }
 }
 

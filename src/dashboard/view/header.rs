@@ -93,11 +93,11 @@ impl Scene<'_> {
             return String::new();
         }
         let model = self.model;
-        let paused = (model.paused > 0).then(|| format!("{} paused", model.paused));
+        let held = model.held_counts(whole);
         let waiting = format!("{} waiting", model.waiting);
         let expiring = model.expiring();
         let expiring = (expiring > 0 && whole).then(|| format!("{expiring} expiring"));
-        let counts = paused.into_iter().chain([waiting]).chain(expiring);
+        let counts = held.into_iter().chain([waiting]).chain(expiring);
         counts.collect::<Vec<_>>().join(" · ")
     }
 

@@ -1,18 +1,14 @@
 //! The rows of the inbox that are runs which stand still, and the line below them.
 
 use ratatui::layout::Rect;
-use registry::{
-    EscalationId, ItemId,
-    drift::Severity,
-    run::{Evidence, Pause},
-};
+use registry::{EscalationId, ItemId, drift::Severity};
 
 use super::{
     super::{
         lines::{columns, fit},
         model::Progress,
         msg::Rows,
-        steering::{Held, is_unreachable},
+        steering::{Held, Stillness, is_unreachable},
         theme::Role,
         words,
     },
@@ -102,13 +98,11 @@ impl Scene<'_> {
         if sent.is_some_and(|given| given.progress == Progress::UnderWay) {
             return (Role::Warn, pen.signs.sent, "sent");
         }
-        let word = match run.and_then(|run| run.pause) {
-            _ if escalation.is_abort() => return (Role::Danger, pen.signs.rejected, "aborts"),
-            Some(Pause::Holds(Evidence::Acked)) => "paused",
-            Some(Pause::Holds(Evidence::Inferred)) => "paused?",
-            Some(Pause::Asked) => "pausing",
-            None => "held",
-        };
+        let still = Stillness::of(escalation, run.map(|run| &**run));
+        if still == Stillness::Aborting {
+            return (Role::Danger, pen.signs.rejected, "aborts");
+        }
+        let word = still.word();
         if run.is_some_and(|run| is_unreachable(run)) {
             return (Role::Muted, pen.signs.away, word);
         }

@@ -66,17 +66,15 @@ impl Scene<'_> {
     }
 
     fn waiting(&self) -> String {
-        let (paused, waiting) = (self.model.paused, self.model.waiting);
-        let paused = match paused {
-            0 => String::new(),
-            paused => format!("{paused} paused · "),
-        };
+        let waiting = self.model.waiting;
+        let held = self.model.held_counts(false);
+        let held = held.map_or_else(String::new, |held| format!("{held} · "));
         let link = if self.model.is_online() {
             ""
         } else {
             "offline · "
         };
-        format!("{link}{paused}{waiting} waiting")
+        format!("{link}{held}{waiting} waiting")
     }
 
     fn whole(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {

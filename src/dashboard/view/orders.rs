@@ -82,7 +82,11 @@ fn waits_for(run: Option<&Run>, order: &Control, now: Option<Timestamp>) -> Opti
             let since = now.map(|now| words::span(now.since(since)));
             format!("no answer for {}", since.unwrap_or_default())
         }
-        _ => match order.verb.confirmed_by() {
+        Stage::Acked
+        | Stage::Confirmed
+        | Stage::Failed
+        | Stage::Unsupported
+        | Stage::Unanswered => match order.verb.confirmed_by() {
             Confirmation::Ack => return None,
             Confirmation::Plan => "not confirmed: no new plan yet".to_owned(),
             Confirmation::End => "not confirmed: the run has not ended yet".to_owned(),
