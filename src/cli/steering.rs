@@ -189,7 +189,7 @@ pub(crate) async fn wait(
                         id = by;
                         continue;
                     }
-                    How::Answered { .. } | How::RunEnded(_) => {
+                    How::Answered { .. } | How::RunEnded(_) | How::WentOn => {
                         return ended(closed, got.run.as_ref());
                     }
                 },
