@@ -146,11 +146,11 @@ pub(crate) fn cause_line(held: &Escalation) -> String {
 
 /// A line for people: a run that stands still.
 pub(crate) fn held_line(held: &Escalation, run: &Run, now: registry::Timestamp) -> String {
-    let left = held
-        .abort_at
-        .map_or("for ever".into(), |at| span(at.since(now)));
+    let left = held.abort_at.map_or("no deadline".into(), |at| {
+        format!("{} left", span(at.since(now)))
+    });
     format!(
-        "{}  {:<8} {:<9} waited {:>4}  left {left:>8}  {}  {}{}",
+        "{}  {:<8} {:<9} waited {:>4}  {left:>11}  {}  {}{}",
         held.id,
         run.state.word(),
         "operator",

@@ -1213,3 +1213,28 @@ fn no_sequence_orders_what_was_not_on_the_screen() {
         "now and then: {given}, {sure}, {again}"
     );
 }
+
+#[test]
+fn what_held_the_run_before_stands_on_the_card() {
+    let stuck = stuck();
+    let mut desk = one(stuck.clone());
+    let mut next = stuck.escalation();
+    next.id = EscalationId::mint(ago(60), 77);
+    next.also = vec![Cause::Paused {
+        by: registry::Name::parse("user:grace").unwrap(),
+        note: "lunch".into(),
+    }];
+    let by = next.id;
+    desk.record([
+        Event::EscalationClosed {
+            id: stuck.id(),
+            how: How::Superseded { by },
+        },
+        Event::EscalationRaised {
+            escalation: next.into(),
+        },
+    ]);
+    desk.press("g g");
+    desk.show();
+    says(&desk, "paused by user:grace: lunch");
+}

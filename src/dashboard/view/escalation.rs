@@ -5,7 +5,7 @@ use registry::{
     Control, Escalation, EscalationId, Name, Run, Untrusted,
     control::{Stage, Verb},
     drift::{Drift, Level, Severity},
-    escalation::{Cause, Closed},
+    escalation::{Cause, Closed, How},
     run::{Evidence, Pause, RunKey, Task, TaskState},
 };
 
@@ -136,6 +136,7 @@ impl Scene<'_> {
     fn sheet_of_held(&self, pen: &Pen<'_, '_>, held: Held<'_>, run: Option<&Run>) -> Vec<Line> {
         let escalation = held.escalation();
         let mut lines = what_holds(pen, escalation);
+        lines.extend(escalation.also.iter().map(also));
         let Some(run) = run else {
             let whence = whence(&escalation.from, escalation.owner.as_ref());
             lines.push(fact("run", Role::Text, pen.spelled(&whence)));
@@ -424,6 +425,12 @@ impl Scene<'_> {
         let sign = words::closed_sign(pen.signs, &closed.how);
         let words = format!("{sign} {}", words::closed(closed));
         let mut lines = vec![Line::of(Role::Strong, words)];
+        // What took its place is not under the hand: what came of that is said here.
+        let over = run.filter(|run| run.state.is_over());
+        if let (How::Superseded { .. }, Some(run)) = (&closed.how, over) {
+            let words = format!("the run was {}", run.state.word());
+            lines.push(Line::of(Role::Danger, words));
+        }
         let Some(order) = &closed.control else {
             return lines;
         };
@@ -608,6 +615,18 @@ fn task_state(pen: &Pen<'_, '_>, task: &Task) -> [Part; 2] {
         Part::new(role, format!("{sign} ")),
         Part::new(role, task.state.word()),
     ]
+}
+
+/// What held the run before, and is answered along with what holds it now.
+fn also(cause: &Cause) -> Line {
+    let words = match cause {
+        Cause::Drift(drift) => {
+            format!("{}: {}", drift.kind.text().line(), drift.detail.line())
+        }
+        Cause::Paused { by, note } if note.is_empty() => format!("paused by {}", words::safe(by)),
+        Cause::Paused { by, note } => format!("paused by {}: {}", words::safe(by), note.line()),
+    };
+    fact("also", Role::Warn, words)
 }
 
 fn came_to_nothing(pen: &Pen<'_, '_>, escalation: &Escalation) -> Option<Line> {
