@@ -210,6 +210,8 @@ impl Agents {
                 && let Err(refusal) = parcel.delivery.sent(&self.owner).await
             {
                 warn_of("a control was not sent", &refusal);
+                let why = format!("it could not be sent: {refusal}");
+                parcel.delivery.lost(&self.owner, &why).await;
                 continue;
             }
             let lost = self.desk().send(parcel);
