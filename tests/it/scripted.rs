@@ -231,8 +231,12 @@ impl Agent {
     }
 
     pub(crate) async fn subscribes(&mut self) -> Streaming<ControlEvent> {
+        self.subscribes_for("s").await
+    }
+
+    pub(crate) async fn subscribes_for(&mut self, session: &str) -> Streaming<ControlEvent> {
         let request = SubscribeControlRequest {
-            session_id: "s".into(),
+            session_id: session.into(),
             agent_id: self.name.clone(),
             stream_id: "str".into(),
         };
