@@ -124,11 +124,16 @@ impl Agent {
     }
 
     pub(crate) fn rewinds(&self, run: &str, task: &str) {
+        self.moves(run, task, "PENDING", "control_rewind");
+    }
+
+    /// A status that something else than the agent's own word moves.
+    pub(crate) fn moves(&self, run: &str, task: &str, to: &str, source: &str) {
         let moved = TaskTransitioned {
             task_id: task.into(),
             from_status: "RUNNING".into(),
-            to_status: "PENDING".into(),
-            source: "control_rewind".into(),
+            to_status: to.into(),
+            source: source.into(),
             ..Default::default()
         };
         self.event(run, Payload::TaskTransitioned(moved));
