@@ -584,6 +584,32 @@ async fn a_control_for_a_subscription_that_has_ended_waits_for_the_next() {
     here.delivery(id, DeliveryState::Sent).await;
 }
 
+/// An order says nothing of what it is for. A decision does, and goes to whoever listens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_does_not_go_to_another_session_of_its_agent() {
+    let here = Here::open().await;
+    let mut agent = Agent::open(&here.endpoint, "a").await;
+    agent.asks("r", "t7");
+    let id = here.asked("t7").await;
+    let mut one = agent.subscribes_for("one").await;
+    here.asks_where("r", "alone").await;
+    assert_eq!(next(&mut one).await.id, "alone", "it has no other");
+
+    let mut two = agent.subscribes_for("two").await;
+    here.asks_where("r", "among-two").await;
+    here.approve(id).await;
+    let decision = next(&mut one).await;
+    assert_eq!(decision.kind(), ControlKind::Approve, "{decision:?}");
+    agent.acks(&decision, ControlAckResult::Success, "");
+    here.delivery(id, DeliveryState::Acked).await;
+    let mut own = agent.subscribes().await;
+    assert_eq!(next(&mut own).await.id, "among-two");
+    for other in [&mut one, &mut two] {
+        let more = tokio::time::timeout(Duration::from_millis(100), other.message());
+        assert!(more.await.is_err(), "nothing of it goes elsewhere");
+    }
+}
+
 /// The ids of orders are their clients' own, and unique in a run; an ack names nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_orders_with_one_id_an_agent_gets_the_first() {

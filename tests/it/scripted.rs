@@ -124,11 +124,16 @@ impl Agent {
     }
 
     pub(crate) fn rewinds(&self, run: &str, task: &str) {
+        self.moves(run, task, "PENDING", "control_rewind");
+    }
+
+    /// A status that something else than the agent's own word moves.
+    pub(crate) fn moves(&self, run: &str, task: &str, to: &str, source: &str) {
         let moved = TaskTransitioned {
             task_id: task.into(),
             from_status: "RUNNING".into(),
-            to_status: "PENDING".into(),
-            source: "control_rewind".into(),
+            to_status: to.into(),
+            source: source.into(),
             ..Default::default()
         };
         self.event(run, Payload::TaskTransitioned(moved));
@@ -231,8 +236,12 @@ impl Agent {
     }
 
     pub(crate) async fn subscribes(&mut self) -> Streaming<ControlEvent> {
+        self.subscribes_for("s").await
+    }
+
+    pub(crate) async fn subscribes_for(&mut self, session: &str) -> Streaming<ControlEvent> {
         let request = SubscribeControlRequest {
-            session_id: "s".into(),
+            session_id: session.into(),
             agent_id: self.name.clone(),
             stream_id: "str".into(),
         };

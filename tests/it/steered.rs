@@ -4,7 +4,10 @@
 use std::{cell::Cell, process::Stdio};
 
 use pilothouse::wire::pb::goldfive::v1::{
-    ControlAckResult, ControlEvent, ControlKind, DriftKind, DriftSeverity, control_event,
+    ControlAckResult, ControlEvent, ControlKind, DriftKind, DriftSeverity,
+    InvocationBoundaryExited, LadderTransitionDecided, PlanRevised, PolicyApplied, TaskBlocked,
+    TaskCancelled, TaskCompleted, TaskFailed, TaskProgress, TaskStarted, TaskTransitioned,
+    control_event, event::Payload,
 };
 use serde_json::Value;
 use tonic::Streaming;
@@ -58,10 +61,10 @@ impl Scene {
         self.has_said_all(run);
     }
 
-    /// What the agent said of the run before this has been taken.
+    /// What the agent said of the run before this has been taken. It is said by what shows nothing of a pause.
     fn has_said_all(&self, run: &str) {
         let mark = format!("mark {}", self.marks.replace(self.marks.get() + 1));
-        self.agent.starts(run, "t0", &mark);
+        self.agent.moves(run, "t0", "PENDING", &mark);
         let marked = |whole: &Value| whole["tasks"][0]["detail"] == mark.as_str();
         eventually(&mark, || self.whole(run).filter(marked));
     }
@@ -132,6 +135,23 @@ impl Directed {
         assert_eq!(ran.code, 0, "{ran:?}");
         ran.out
     }
+}
+
+fn policy(name: &str, outcome: &str) -> Payload {
+    Payload::PolicyApplied(PolicyApplied {
+        policy_name: name.into(),
+        outcome: outcome.into(),
+        ..Default::default()
+    })
+}
+
+fn moved(to: &str, source: &str) -> Payload {
+    Payload::TaskTransitioned(TaskTransitioned {
+        task_id: "t0".into(),
+        to_status: to.into(),
+        source: source.into(),
+        ..Default::default()
+    })
 }
 
 fn steps(order: &Value) -> Vec<&str> {
@@ -412,6 +432,48 @@ async fn a_run_that_only_observes_is_not_held() {
         );
     }
     assert_eq!(scene.server.open().len(), 1);
+}
+
+/// Nothing on the wire says that a run is paused (the sheet's §0.8): what was inferred is taken back by what its run does
+/// afterwards, and not by what comes with a pause.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_held_by_inference_is_let_go_once_it_evidently_goes_on() {
+    let task_id = "t0".to_owned();
+    #[rustfmt::skip]
+    let rows: &[(&str, Payload, bool)] = &[
+        ("policy",    policy("observation_only_gate", "suppressed"), true),
+        ("dry plan",  Payload::PlanRevised(PlanRevised { dry_run: true, ..Default::default() }), true),
+        ("started",   Payload::TaskStarted(TaskStarted { task_id: task_id.clone(), ..Default::default() }), true),
+        ("progress",  Payload::TaskProgress(TaskProgress { task_id: task_id.clone(), ..Default::default() }), true),
+        ("completed", Payload::TaskCompleted(TaskCompleted { task_id: task_id.clone(), ..Default::default() }), true),
+        ("dispatched", moved("RUNNING", "executor_dispatch"), true),
+        ("reported",  moved("COMPLETED", "llm_report"), true),
+        ("applied",   policy("observation_only_gate", "applied"), false),
+        ("other policy", policy("budget", "suppressed"), false),
+        ("blocked",   Payload::TaskBlocked(TaskBlocked { task_id: task_id.clone(), ..Default::default() }), false),
+        ("cancelled", Payload::TaskCancelled(TaskCancelled { task_id: task_id.clone(), ..Default::default() }), false),
+        ("failed",    Payload::TaskFailed(TaskFailed { task_id: task_id.clone(), ..Default::default() }), false),
+        ("called off", moved("CANCELLED", "cancellation"), false),
+        ("rerouted",   moved("RUNNING", "supersedes_reroute"), false),
+        ("ladder",    Payload::LadderTransitionDecided(LadderTransitionDecided { to_level: "pause_escalate".into(), drift_id: "d".into(), ..Default::default() }), false),
+        ("boundary",  Payload::InvocationBoundaryExited(InvocationBoundaryExited::default()), false),
+    ];
+    let scene = Scene::open().await;
+    scene.agent.escalates("another", "d");
+    for (run, said, goes_on) in rows {
+        scene.begins(run);
+        scene.agent.escalates(run, "d");
+        scene.has_said_all(run);
+        assert_eq!(scene.state(run), "paused", "{run}");
+        let held = scene.held(run)["id"].as_str().unwrap().to_owned();
+        scene.agent.event(run, said.clone());
+        scene.has_said_all(run);
+        let state = if *goes_on { "running" } else { "paused" };
+        assert_eq!(scene.state(run), state, "{run}");
+        let status = if *goes_on { "went on" } else { "pending" };
+        assert_eq!(scene.server.show(&held)["status"], status, "{run}");
+    }
+    assert_eq!(scene.state("another"), "paused", "each run for itself");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

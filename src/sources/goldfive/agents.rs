@@ -210,6 +210,8 @@ impl Agents {
                 && let Err(refusal) = parcel.delivery.sent(&self.owner).await
             {
                 warn_of("a control was not sent", &refusal);
+                let why = format!("it could not be sent: {refusal}");
+                parcel.delivery.lost(&self.owner, &why).await;
                 continue;
             }
             let lost = self.desk().send(parcel);
@@ -291,14 +293,20 @@ impl Desk {
         Some(self.waiting.remove(next))
     }
 
-    /// The stream of its session, else the agent's first.
+    /// The stream of its session, else the agent's first: of an order only where that is its only one, since an agent
+    /// takes it for whatever runs there. With several it waits, as all does that nobody hears, for that of its session,
+    /// which comes after the session's first events (`wire/goldfive.md` §4.6).
     fn listener(&self, parcel: &Parcel) -> Option<&Subscriber> {
         let listens =
             |other: &&Subscriber| other.agent == parcel.delivery.agent && !other.to.is_closed();
         let mut theirs = self.subscribers.iter().filter(listens);
         let of_its_session = |other: &&Subscriber| other.session == parcel.session;
-        let nearest = theirs.clone().find(of_its_session);
-        nearest.or_else(|| theirs.next())
+        if let Some(nearest) = theirs.clone().find(of_its_session) {
+            return Some(nearest);
+        }
+        let first = theirs.next()?;
+        let is_meant = parcel.delivery.names_its_target() || theirs.next().is_none();
+        is_meant.then_some(first)
     }
 
     /// Sends what is recorded as sent, to one subscriber and never two.

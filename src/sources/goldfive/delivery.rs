@@ -70,6 +70,11 @@ impl Delivery {
         (self.agent.clone(), self.control.clone())
     }
 
+    /// A decision says what it is about; an order is for whoever gets it.
+    pub(super) fn names_its_target(&self) -> bool {
+        matches!(self.of, Of::Decision(_))
+    }
+
     /// How it goes to the agent.
     pub(super) fn control(&self, wish: Theirs, now_ms: i64) -> ControlEvent {
         goldfive::control(self.control.as_str(), &self.agent, wish, now_ms)

@@ -1,21 +1,22 @@
 //! Drifts of a goldfive run, and whether it stands still by one.
 //!
 //! Nothing on the wire says that a run is paused (`wire/goldfive.md` §0.8): it is inferred, and never where it is
-//! known that the run only observes (§0.7, §2.4).
+//! known that the run only observes (§0.7, §2.4). What its run does afterwards takes it back.
 
 use std::collections::HashSet;
 
 use registry::{
-    EscalationId, RunId, Timestamp, Wish,
+    EscalationId, Run, RunId, Timestamp, Wish,
     command::Observation,
     digest::Sha256,
     drift::{Drift, Kind, Level, Severity},
     limits,
     names::DriftId,
+    run::{Evidence, Pause},
 };
 
 use super::facts::{short, word};
-use crate::wire::goldfive::{Drift as Theirs, Force, What};
+use crate::wire::goldfive::{Drift as Theirs, Force, TaskStep, What};
 
 /// The runs of one stream of which it is known that their ladder changes nothing.
 #[derive(Default)]
@@ -43,6 +44,28 @@ pub(super) fn only_observes(what: &What) -> bool {
         }
         What::Plan(plan) => plan.force == Force::DryRun,
         _ => false,
+    }
+}
+
+/// What shows that the run goes on, if it was inferred that it stands still.
+pub(super) fn went_on(run: &Run, what: &What) -> Option<Wish> {
+    let inferred = run.pause == Some(Pause::Holds(Evidence::Inferred));
+    let shown = only_observes(what) || matches!(what, What::Task { step, .. } if works(step));
+    let goes_on = Observation::GoesOn { run: run.id };
+    (inferred && shown).then_some(Wish::Observe(goes_on))
+}
+
+/// Whether a task is worked on. That tasks are called off or wait for a person comes with a pause, too. Of the sources
+/// that move a status, two are work itself (§1.3). Outside the overlay a task in hand goes on until it is done, and only
+/// then the run stands still (§2.5): there this may be taken back too early.
+fn works(step: &TaskStep) -> bool {
+    match step {
+        TaskStep::Started { .. } | TaskStep::Progress { .. } | TaskStep::Completed { .. } => true,
+        TaskStep::Failed { .. } | TaskStep::Blocked { .. } | TaskStep::Cancelled { .. } => false,
+        TaskStep::Moved { to, source, .. } => {
+            let by_work = ["executor_dispatch", "llm_report"].contains(&source.as_str());
+            by_work && ["RUNNING", "COMPLETED"].contains(&to.as_str())
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use tonic::{Status, Streaming};
 
 use super::{
     agents::Agents,
-    drifts::Observers,
+    drifts::{self, Observers},
     facts,
     persist::{hex, randomness, until_judged, warn_of},
 };
@@ -185,19 +185,21 @@ impl AgentStream {
         let holds = self.observers.stands_still(run.id, &envelope.what);
         let holds = holds.then(|| EscalationId::mint(now, random));
         let id = ApprovalId::mint(now, random);
-        if let Some(wish) = facts::wish(&who.agent, &run, id, holds, &envelope) {
-            self.record(&who.by, wish, envelope).await;
+        let went_on = drifts::went_on(&run, &envelope.what);
+        let said = facts::wish(&who.agent, &run, id, holds, &envelope);
+        for wish in went_on.into_iter().chain(said) {
+            self.record(&who.by, wish, &envelope).await;
         }
     }
 
-    async fn record(&mut self, by: &Principal, wish: Wish, envelope: Envelope) {
+    async fn record(&mut self, by: &Principal, wish: Wish, envelope: &Envelope) {
         let original = facts::original(&envelope.raw);
         let observe = || {
             let (by, wish) = (by.clone(), wish.clone());
             self.owner.observe(by, wish, original.to_vec())
         };
         match until_judged(observe).await {
-            Ok(_) => self.seen.insert(&envelope),
+            Ok(_) => self.seen.insert(envelope),
             Err(refusal) => warn_of("not recorded", &refusal),
         }
     }
