@@ -55,17 +55,17 @@ pub(super) fn went_on(run: &Run, what: &What) -> Option<Wish> {
     (inferred && shown).then_some(Wish::Observe(goes_on))
 }
 
-/// Whether a task is worked on. That tasks are called off or wait for a person comes with a pause, too. Of the sources
-/// that move a status, two are work itself (§1.3). Outside the overlay a task in hand goes on until it is done, and only
-/// then the run stands still (§2.5): there this may be taken back too early.
+/// Whether a task is begun. Outside the overlay a task in hand goes on until it is done, and only before the next one the
+/// run stands still (§2.5); that tasks are called off or wait for a person comes with a pause, too.
 fn works(step: &TaskStep) -> bool {
     match step {
-        TaskStep::Started { .. } | TaskStep::Progress { .. } | TaskStep::Completed { .. } => true,
-        TaskStep::Failed { .. } | TaskStep::Blocked { .. } | TaskStep::Cancelled { .. } => false,
-        TaskStep::Moved { to, source, .. } => {
-            let by_work = ["executor_dispatch", "llm_report"].contains(&source.as_str());
-            by_work && ["RUNNING", "COMPLETED"].contains(&to.as_str())
-        }
+        TaskStep::Started { .. } => true,
+        TaskStep::Progress { .. }
+        | TaskStep::Completed { .. }
+        | TaskStep::Failed { .. }
+        | TaskStep::Blocked { .. }
+        | TaskStep::Cancelled { .. } => false,
+        TaskStep::Moved { to, source, .. } => source == "executor_dispatch" && to == "RUNNING",
     }
 }
 
