@@ -87,6 +87,14 @@ impl Pty {
         self.wait_text(then);
     }
 
+    /// Waits until the panel on the right says this, in a row or over several.
+    pub(crate) fn wait_panel(&mut self, words: &str) {
+        self.wait_for(
+            |screen| panel(screen).contains(words),
+            &format!("{words:?} in the panel"),
+        );
+    }
+
     /// Waits until a text is gone.
     pub(crate) fn wait_gone(&mut self, text: &str) {
         self.wait_for(
@@ -94,6 +102,28 @@ impl Pty {
             &format!("end of {text:?}"),
         );
     }
+}
+
+/// What the panel on the right says, or the only one: rows that go on in the next are put together, and the times of day
+/// are left out.
+pub(crate) fn panel(screen: &vt100::Screen) -> String {
+    let (_, cols) = screen.size();
+    let corner = |col: &u16| {
+        let cell = screen.cell(1, *col);
+        cell.is_some_and(|cell| cell.contents() == "╭")
+    };
+    let left = (0..cols.get()).rev().find(corner).unwrap_or(0);
+    let rows = screen.rows(left, cols.get() - left);
+    let text = rows.collect::<Vec<_>>().join(" ").replace('│', " ");
+    let words = text.split_whitespace().filter(|word| !is_clock(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// `14:05:38Z`
+fn is_clock(word: &str) -> bool {
+    let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = word.strip_suffix('Z').map(|clock| clock.split(':'));
+    parts.is_some_and(|mut parts| parts.clone().count() == 3 && parts.all(digits))
 }
 
 /// `pilothouse wait`, and what it ends with.

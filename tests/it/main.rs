@@ -8,6 +8,7 @@ mod crash;
 mod dashboard;
 mod demo;
 mod desk;
+mod directed;
 mod escapes;
 mod goldfive;
 mod goldfive_wire;

@@ -769,29 +769,40 @@ fn a_run_that_goes_on_is_paused_steered_asked_and_called_off_among_the_runs() {
 #[test]
 fn what_a_run_says_where_it_is_asked_is_said() {
     let stuck = stuck();
-    let mut desk = Desk::showing(120, 34, &[]);
-    desk.record_at(ago(900), stuck.begins());
-    let order = orders(&desk.press("2 S")).remove(0);
-    let control = Control {
-        escalation: None,
-        ..stuck.order(order.id.as_str(), Verb::StatusQuery, "user:ada", now())
-    };
-    let said = Event::ControlMoved {
-        run: stuck.run(),
-        id: order.id,
-        escalation: None,
-        step: step(Stage::Acked, "current_task=t4 completed=2/4", now()),
-    };
-    desk.record([
-        Event::ControlIssued {
-            control: control.into(),
-        },
-        said,
-    ]);
-    assert_eq!(
-        desk.notice(),
-        "status research-7: acked current_task=t4 completed=2/4"
-    );
+    let goldfive = "status_query control_id=tui-0000000000000007-1 current_task=t4 completed=2/4";
+    let long = "one thing after another, ".repeat(40);
+    let rows = [
+        ((120, 34), "current_task=t4", "acked"),
+        ((80, 24), goldfive, "current_task=t4 completed=2/4\""),
+        ((80, 24), &long, "…"),
+    ];
+    for ((width, height), words, shown) in rows {
+        let mut desk = Desk::showing(width, height, &[]);
+        desk.record_at(ago(900), stuck.begins());
+        let order = orders(&desk.press("2 S")).remove(0);
+        let control = Control {
+            escalation: None,
+            ..stuck.order(order.id.as_str(), Verb::StatusQuery, "user:ada", now())
+        };
+        let said = Event::ControlMoved {
+            run: stuck.run(),
+            id: order.id,
+            escalation: None,
+            step: step(Stage::Acked, words, now()),
+        };
+        desk.record([
+            Event::ControlIssued {
+                control: control.into(),
+            },
+            said,
+        ]);
+        let notice = format!("status research-7: acked {words}");
+        assert_eq!(desk.notice(), notice);
+        desk.press("f2");
+        desk.show();
+        says(&desk, shown);
+        says(&desk, "t5 Write the summary");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{
     super::{
         actions::{Action, Context},
         lanes::{self, Lane, What},
-        lines::{columns, cut, fit},
+        lines::{Page, columns, cut, fit},
         model::Hand,
         msg::{Drawn, ListDrawn, Rows, RunDrawn},
         runs::{Fetched, Record},
@@ -34,6 +34,8 @@ const NAMES_FROM: usize = 60;
 const BOTH_ROWS: u16 = 14;
 /// So many of the questions of a run are named.
 const ASKS: usize = 3;
+/// So many rows say what it was told last, and what came of that.
+const TOLD_ROWS: usize = 4;
 
 impl Scene<'_> {
     pub(super) fn runs_panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
@@ -179,8 +181,10 @@ impl Scene<'_> {
         let record = self.model.runs.record();
         let chart = record.map(|record| self.chart(run, record));
         let asks = self.asks(pen, run);
-        // The frame, what is known, what is asked, the axis and the legend.
-        let fixed = 2 + 1 + asks.len() + 2;
+        let told = self.newest_order(pen, run, usize::from(area.width.saturating_sub(4)));
+        let told_rows = told.rows.len().min(TOLD_ROWS);
+        // The frame, what is known, what is asked, what it was told, the axis and the legend.
+        let fixed = 2 + 1 + asks.len() + told_rows + 2;
         let height = usize::from(area.height).saturating_sub(fixed);
         let all = chart.as_ref().map_or(0, |chart| chart.lanes.len());
         let top = self.model.runs.lanes_top.min(all.saturating_sub(height));
@@ -216,6 +220,13 @@ impl Scene<'_> {
         for ask in &asks {
             pen.put(text, text.x, y, Role::Text, &cut(ask, width, more));
             y += 1;
+        }
+        for row in told.rows.iter().take(told_rows) {
+            pen.row(text, y, &told, row);
+            y += 1;
+        }
+        if told.rows.len() > told_rows {
+            pen.put_right(text, text.x, y - 1, Role::Warn, &format!(" {more}"));
         }
         let below = Rect {
             y,
@@ -259,13 +270,14 @@ impl Scene<'_> {
             asks.truncate(ASKS - 1);
             asks.push(words);
         }
+        asks
+    }
+
+    /// Its newest order, and what its agent made of it.
+    fn newest_order(&self, pen: &Pen<'_, '_>, run: &Run, width: usize) -> Page {
         let newest = run.controls.last();
         let newest = newest.map(|order| life(pen, Some(run), order, None, self.now));
-        asks.extend(newest.map(|line| {
-            let parts = line.parts.iter().map(|part| part.text.as_str());
-            parts.collect::<String>()
-        }));
-        asks
+        Page::lay(newest.into_iter().collect(), width)
     }
 
     /// What is shown may not be all.
