@@ -302,7 +302,7 @@ fn steer() {
     stage.later(Duration::from_secs(76));
     has_revised(&stage, &steer);
     pty.wait_text("plan revision 3");
-    pty.wait_text("1 paused");
+    pty.wait_text("1 pausing");
     draw(&mut pty, "steered", &DARK);
 }
 
