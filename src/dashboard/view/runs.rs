@@ -96,7 +96,7 @@ impl Scene<'_> {
                 pen.dim(row);
             }
             if Some(run.id) == list.selected {
-                pen.restyle(row, Role::Selected);
+                pen.select(row);
             }
         }
         ListDrawn { rows }
