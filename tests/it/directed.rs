@@ -120,7 +120,7 @@ struct Agent {
 
 enum On {
     Native(steering::Agent, Orders),
-    Goldfive(scripted::Agent, Streaming<ControlEvent>),
+    Goldfive(Box<scripted::Agent>, Box<Streaming<ControlEvent>>),
 }
 
 /// An order, as it comes to the agent.
@@ -150,7 +150,7 @@ impl Agent {
                 agent.plans(run, 0..2, false);
                 agent.starts(run, "t0", "");
                 agent.starts(run, "t1", "");
-                On::Goldfive(agent, controls)
+                On::Goldfive(Box::new(agent), Box::new(controls))
             }
         };
         let begun = || {

@@ -5,6 +5,7 @@ use registry::Untrusted;
 use super::{
     super::{
         actions::{Action, Context},
+        lines::columns,
         msg::Link,
         words::clock,
     },
@@ -12,7 +13,7 @@ use super::{
 };
 
 impl Scene<'_> {
-    pub(super) fn offline(&self) -> Option<String> {
+    pub(super) fn offline(&self, width: usize) -> Option<String> {
         let model = self.model;
         let next = match &model.link {
             Link::Online { .. } => return None,
@@ -25,19 +26,27 @@ impl Scene<'_> {
             }
         };
         let since = self.at.saturating_sub(model.link_since).as_secs();
-        let seen = match model.now(model.link_since) {
-            Some(from) if model.synced => format!(" · what you see is from {}", clock(from)),
+        let seen = |words: &str| match model.now(model.link_since) {
+            Some(from) if model.synced => format!(" · {words} {}", clock(from)),
             _ => String::new(),
         };
         let why = match &model.link {
             Link::Offline { why, .. } if !why.is_empty() => {
-                format!(" · {}", Untrusted::new(why.as_str()).line())
+                // That there is no server is said already.
+                let why = why.strip_prefix("no server: ").unwrap_or(why);
+                format!(" · {}", Untrusted::new(why).line())
             }
             _ => String::new(),
         };
         let sign = model.signs().offline;
-        Some(format!(
-            " {sign} OFFLINE {since} s · {next}{seen} · decisions are not sent{why}"
-        ))
+        let begin = format!(" {sign} OFFLINE {since} s · {next}");
+        let whole = format!(
+            "{begin}{} · decisions are not sent",
+            seen("what you see is from")
+        );
+        match columns(&whole) <= width {
+            true => Some(whole + &why),
+            false => Some(format!("{begin}{} · nothing is sent", seen("as of"))),
+        }
     }
 }

@@ -399,9 +399,13 @@ impl Scene<'_> {
         let context = self.model.context();
         // While text is typed the other keys are letters.
         if context.takes_text() {
+            let leave = match context {
+                Context::Palette => Action::Dismiss,
+                _ => Action::Back,
+            };
             let words = format!(
                 "{} first; then {} approves, {} rejects",
-                self.key(context, Action::Back),
+                self.model.key_for(context, leave, "esc"),
                 self.key(Context::Card, Action::Approve),
                 self.key(Context::Card, Action::Reject),
             );

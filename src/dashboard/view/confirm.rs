@@ -101,15 +101,13 @@ impl Scene<'_> {
 
     /// The answers in the last row, with the cursor on "no".
     fn no_or_yes(&self, pen: &mut Pen<'_, '_>, text: Rect, yes: &str) {
-        let no = format!(
-            "{} no ({}) ",
-            pen.signs.here,
-            self.key(Context::Confirm, Action::Dismiss)
-        );
+        let here = pen.signs.here;
+        let no = format!(" no ({}) ", self.key(Context::Confirm, Action::Dismiss));
         let yes = format!("{yes} ({})", self.key(Context::Confirm, Action::Confirm));
         let y = text.bottom().saturating_sub(1);
-        let x = pen.put(text, text.x, y, Role::Selected, &no);
-        let x = x.max(text.x + u16::try_from(columns(&no)).unwrap_or(0));
+        let pieces = [(Role::Danger, here), (Role::Selected, no.as_str())];
+        let x = pen.pieces(text, text.x, y, &pieces);
+        let x = x.max(text.x + 1 + u16::try_from(columns(&no)).unwrap_or(0));
         pen.put(text, x + 3, y, Role::Text, &yes);
     }
 

@@ -2,7 +2,11 @@
 
 use ratatui::layout::Rect;
 use registry::{
+<<<<<<< HEAD
     Control, Escalation, EscalationId, Name, Run, Untrusted,
+=======
+    Control, Escalation, EscalationId, Run, Timestamp,
+>>>>>>> screens
     control::{Stage, Verb},
     drift::{Drift, Level, Severity},
     escalation::{Cause, Closed, How},
@@ -29,6 +33,8 @@ use super::{
 const FORGOTTEN: &str = "its run ended long ago; what it reported is in the record";
 const ACK_ALONE: &str = "its agent acked the pause; in some executors that changes nothing";
 const LABEL_COLUMNS: usize = 9;
+/// Between the history and the plan, where they stand side by side.
+const GAP_COLUMNS: usize = 4;
 /// So many tasks are named where they end with their run.
 const NAMED_TASKS: usize = 4;
 /// The rows around the tasks where one is chosen.
@@ -58,8 +64,8 @@ impl Scene<'_> {
         };
         let open = self.model.open()?;
         let lines = match open.raw {
-            true => self.evidence(pen, escalation, run),
-            false => self.sheet_of_held(pen, held, run),
+            true => self.evidence(pen, escalation, run, width),
+            false => self.sheet_of_held(pen, held, run, width),
         };
         let page = Page::lay(lines, width);
         let (height, all) = (usize::from(text.height), page.rows.len());
@@ -133,7 +139,17 @@ impl Scene<'_> {
 
     // === What is known ===
 
+<<<<<<< HEAD
     fn sheet_of_held(&self, pen: &Pen<'_, '_>, held: Held<'_>, run: Option<&Run>) -> Vec<Line> {
+=======
+    fn sheet_of_held(
+        &self,
+        pen: &Pen<'_, '_>,
+        held: Held<'_>,
+        run: &Run,
+        width: usize,
+    ) -> Vec<Line> {
+>>>>>>> screens
         let escalation = held.escalation();
         let mut lines = what_holds(pen, escalation);
         lines.extend(escalation.also.iter().map(also));
@@ -152,9 +168,14 @@ impl Scene<'_> {
         lines.extend(self.told(pen, held, run));
         lines.extend(came_to_nothing(pen, escalation));
         lines.push(Line::of(Role::Text, ""));
-        lines.extend(history(run));
-        lines.push(Line::of(Role::Text, ""));
-        lines.extend(plan(pen, run));
+        match side_by_side(history(run, 0), plan(pen, run, Said::Sign), width) {
+            Some(both) => lines.extend(both),
+            None => {
+                lines.extend(history(run, width));
+                lines.push(Line::of(Role::Text, ""));
+                lines.extend(plan(pen, run, Said::SignAndWord));
+            }
+        }
         lines
     }
 
@@ -216,7 +237,17 @@ impl Scene<'_> {
 
     // === What says so ===
 
+<<<<<<< HEAD
     fn evidence(&self, pen: &Pen<'_, '_>, escalation: &Escalation, run: Option<&Run>) -> Vec<Line> {
+=======
+    fn evidence(
+        &self,
+        pen: &Pen<'_, '_>,
+        escalation: &Escalation,
+        run: &Run,
+        width: usize,
+    ) -> Vec<Line> {
+>>>>>>> screens
         let mut lines = vec![
             Line::of(Role::Active, "WHY DO YOU THINK SO?"),
             fact("id", Role::Text, escalation.id.to_string()),
@@ -241,22 +272,25 @@ impl Scene<'_> {
                 hang: 2,
                 ..life(pen, Some(run), order, None, self.now)
             });
-            let by = format!(
-                "  {} by {} at {}",
-                order.id,
-                words::safe(&order.by),
-                order.at
-            );
-            lines.push(Line::of(Role::Muted, by));
+            let (by, at) = (words::safe(&order.by), self.moment(order.at));
+            lines.push(Line {
+                hang: 2,
+                ..Line::of(Role::Muted, format!("  {} by {by} at {at}", order.id))
+            });
         }
         lines.push(Line::of(Role::Text, ""));
         lines.push(Line::of(Role::Active, "WHAT IT REPORTED"));
         for drift in &run.drifts {
-            lines.extend(drift_lines(drift, &drift.at.to_string()));
+            lines.extend(drift_lines(drift, &self.moment(drift.at), width));
             let id = format!("  {} in {}", words::safe(&drift.id), task_name(&drift.task));
-            lines.push(Line::of(Role::Text, id));
+            lines.push(Line::of(Role::Muted, id));
         }
         lines
+    }
+
+    /// To the second; with the day, where that is another than today.
+    fn moment(&self, at: Timestamp) -> String {
+        words::moment(at, self.now.unwrap_or(at))
     }
 
     // === The pinned rows ===
@@ -545,7 +579,7 @@ fn what_holds(pen: &Pen<'_, '_>, escalation: &Escalation) -> Vec<Line> {
     head.parts.push(Part::new(Role::Text, "  "));
     head.parts.push(severity(&drift.severity));
     if let Some(level) = drift.level {
-        let words = format!("  level {} {}", level.number(), level.word());
+        let words = format!("  level {} {}", level.number(), level_word(level));
         head.parts.push(Part::new(Role::Text, words));
     }
     let origin = drift
@@ -661,20 +695,50 @@ fn acked(run: &Run) -> String {
     )
 }
 
-fn history(run: &Run) -> Vec<Line> {
+fn history(run: &Run, width: usize) -> Vec<Line> {
     let mut lines = vec![Line::of(Role::Active, "HOW IT CAME TO THIS")];
     if run.drifts.is_empty() {
         lines.push(Line::of(Role::Muted, "no drift was reported"));
     }
     for drift in &run.drifts {
         let clock = words::clock(drift.at);
-        lines.extend(drift_lines(drift, clock.get(..5).unwrap_or_default()));
+        lines.extend(drift_lines(
+            drift,
+            clock.get(..5).unwrap_or_default(),
+            width,
+        ));
     }
     lines
 }
 
+/// Both, if they fit; no line of either is wrapped then.
+fn side_by_side(left: Vec<Line>, right: Vec<Line>, width: usize) -> Option<Vec<Line>> {
+    let widest = |lines: &[Line]| lines.iter().map(line_columns).max().unwrap_or(0);
+    let from = widest(&left) + GAP_COLUMNS;
+    if from + widest(&right) > width {
+        return None;
+    }
+    let rows = left.len().max(right.len());
+    let [mut left, mut right] = [left, right].map(Vec::into_iter);
+    let row = |_| {
+        let mut line = left.next().unwrap_or_default();
+        if let Some(beside) = right.next() {
+            let gap = from - line_columns(&line);
+            line.parts.push(Part::new(Role::Text, " ".repeat(gap)));
+            line.parts.extend(beside.parts);
+        }
+        line
+    };
+    Some((0..rows).map(row).collect())
+}
+
+fn line_columns(line: &Line) -> usize {
+    let parts = line.parts.iter().map(|part| columns(&part.text));
+    line.lane.columns() + parts.sum::<usize>()
+}
+
 /// When, what, how bad, how strongly answered; and the agent's words, where they say more.
-fn drift_lines(drift: &Drift, when: &str) -> Vec<Line> {
+fn drift_lines(drift: &Drift, when: &str, width: usize) -> Vec<Line> {
     let mut parts = vec![
         Part::new(Role::Muted, format!("{when}  ")),
         Part::new(Role::Text, format!("{}  ", drift.kind.text().line())),
@@ -684,23 +748,28 @@ fn drift_lines(drift: &Drift, when: &str) -> Vec<Line> {
         let words = format!("  {} {}", level.number(), level_word(level));
         parts.push(Part::new(Role::Text, words));
     }
-    if let Some(from) = &drift.from {
-        parts.push(Part::new(
-            Role::Text,
-            format!("  from {}", from.text().line()),
-        ));
-    }
-    let head = Line {
+    let hang = columns(when) + 2;
+    let mut head = Line {
         parts,
-        hang: columns(when) + 2,
+        hang,
         ..Line::default()
     };
+    let from = drift.from.as_ref();
+    let from = from.map(|from| format!("  from {}", from.text().line()));
+    let from = from.and_then(|from| {
+        if line_columns(&head) + columns(&from) <= width {
+            head.parts.push(Part::new(Role::Text, from));
+            return None;
+        }
+        let (gap, from) = (" ".repeat(hang), from.trim_start());
+        Some(Line::of(Role::Text, format!("{gap}{from}")))
+    });
     let says = drift.from.is_none() && !drift.detail.is_empty();
     let says = says.then(|| Line {
         lane: Lane::Says,
         ..Line::of(Role::Said, drift.detail.line().as_str())
     });
-    [head].into_iter().chain(says).collect()
+    [head].into_iter().chain(from).chain(says).collect()
 }
 
 /// What is done on a level, in two words.
@@ -715,7 +784,14 @@ fn level_word(level: Level) -> &'static str {
     }
 }
 
-fn plan(pen: &Pen<'_, '_>, run: &Run) -> Vec<Line> {
+/// How a task stands is told by a sign, and by a word where there is room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Sign,
+    SignAndWord,
+}
+
+fn plan(pen: &Pen<'_, '_>, run: &Run, said: Said) -> Vec<Line> {
     let revision = run.plan.as_ref().map(|plan| plan.revision);
     let head = match revision {
         Some(revision) => format!("PLAN, revision {revision}"),
@@ -728,9 +804,13 @@ fn plan(pen: &Pen<'_, '_>, run: &Run) -> Vec<Line> {
     }
     for (id, task) in all {
         let [sign, state] = task_state(pen, task);
-        let name = format!("{} {}  ", id.line(), task.title.line());
+        let name = format!("{} {}", id.line(), task.title.line());
+        let mut parts = vec![sign, Part::new(Role::Text, name)];
+        if said == Said::SignAndWord {
+            parts.extend([Part::new(Role::Text, "  "), state]);
+        }
         lines.push(Line {
-            parts: vec![sign, Part::new(Role::Text, name), state],
+            parts,
             hang: 2,
             ..Line::default()
         });

@@ -13,6 +13,9 @@ use super::{
     Pen, Scene,
 };
 
+/// From this width on, the key that finds every other is never dropped.
+const COMMAND_FROM: u16 = 80;
+
 /// In the order in which they are kept when there is little room.
 fn hints(context: Context) -> &'static [(Action, &'static str)] {
     match context {
@@ -32,7 +35,6 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
             (Action::Next, "next"),
             (Action::ShowRaw, "raw"),
             (Action::CopyId, "copy id"),
-            (Action::Command, "command"),
         ],
         Context::Runs => &[
             (Action::Open, "lanes"),
@@ -47,7 +49,6 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
             (Action::CopyId, "copy id"),
             (Action::ShowInbox, "inbox"),
             (Action::ShowHistory, "history"),
-            (Action::Command, "command"),
         ],
         Context::History => &[
             (Action::Open, "open"),
@@ -56,7 +57,6 @@ fn hints(context: Context) -> &'static [(Action, &'static str)] {
             (Action::CopyId, "copy id"),
             (Action::ShowInbox, "inbox"),
             (Action::ShowRuns, "runs"),
-            (Action::Command, "command"),
         ],
         Context::Palette => &[
             (Action::Run, "run"),
@@ -117,11 +117,22 @@ pub(super) fn preferred(action: Action) -> &'static str {
 impl Scene<'_> {
     pub(super) fn footer(&self, pen: &mut Pen<'_, '_>, row: Rect) {
         let context = self.model.context();
-        let last = [(Action::Help, "help"), (Action::Quit, "quit")];
+        let last = [
+            (Action::Command, "command"),
+            (Action::Help, "help"),
+            (Action::Quit, "quit"),
+        ];
+        let is_kept = |action: Action| match action {
+            Action::Command => {
+                let lists = [Context::Inbox, Context::Runs, Context::History];
+                lists.contains(&context) && self.model.notice.is_none() && row.width >= COMMAND_FROM
+            }
+            Action::Help => context != Context::Help,
+            _ => true,
+        };
         let last: Vec<(String, &str)> = last
             .into_iter()
-            .filter(|_| self.model.typed.is_empty())
-            .filter(|(action, _)| !(context == Context::Help && *action == Action::Help))
+            .filter(|(action, _)| self.model.typed.is_empty() && is_kept(*action))
             .map(|(action, word)| (self.key(context, action), word))
             .collect();
         let kept: usize = last.iter().map(|(key, word)| hint_columns(key, word)).sum();

@@ -56,7 +56,7 @@ impl Scene<'_> {
                 .map_or("", |drift| short(&drift.severity))
                 .to_owned(),
         };
-        let fixed = 1 + columns(&word) + 1 + 1 + 2 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
+        let fixed = 1 + columns(&word) + 1 + 1 + 1 + TIME_COLUMNS + 1 + TIME_COLUMNS + 1;
         let room = usize::from(row.width).saturating_sub(fixed);
         let agent_room = (room * 2 / 5).max(room.min(10));
         let more = pen.signs.more;
@@ -77,7 +77,7 @@ impl Scene<'_> {
                 (Role::Strong, &agent),
                 (Role::Text, " "),
                 (Role::Text, &title),
-                (Role::Text, "  "),
+                (Role::Text, " "),
                 (Role::Text, &format!("{waited:>TIME_COLUMNS$}")),
                 (Role::Text, " "),
                 (severity, &format!("{left:>TIME_COLUMNS$}")),

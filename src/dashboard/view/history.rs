@@ -69,7 +69,7 @@ impl Scene<'_> {
                 pen.dim(row);
             }
             if Some(ended.seq()) == past.list.selected {
-                pen.restyle(row, Role::Selected);
+                pen.select(row);
             }
         }
         ListDrawn { rows }

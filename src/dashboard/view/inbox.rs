@@ -62,7 +62,7 @@ impl Scene<'_> {
                 pen.dim(row);
             }
             if Some(id) == model.inbox.selected {
-                pen.restyle(row, Role::Selected);
+                pen.select(row);
             }
         }
         ListDrawn { rows }
@@ -230,7 +230,8 @@ impl Scene<'_> {
                 closed.how.by(),
             ),
         };
-        let word = fit(word, 10, "");
+        // The widest sign is two.
+        let (sign, word) = (fit(sign, 2, ""), fit(word, 10, ""));
         let by = by.map_or_else(
             || "nobody".to_owned(),
             |by| format!("by {}", words::safe(by)),

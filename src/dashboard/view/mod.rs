@@ -84,7 +84,7 @@ impl Scene<'_> {
             let row = take_top(&mut rest);
             pen.across(row, Role::Alarm, &format!(" {}", words::safe(words)));
         }
-        if let Some(words) = self.offline() {
+        if let Some(words) = self.offline(usize::from(area.width)) {
             let row = take_top(&mut rest);
             pen.across(row, Role::Alarm, &words);
         }
@@ -137,7 +137,7 @@ impl Scene<'_> {
     fn inbox_panels(&self, pen: &mut Pen<'_, '_>, area: Rect, drawn: &mut Drawn) {
         let open = self.model.open();
         if area.width >= WIDE_COLUMNS {
-            let left = (area.width * 43 / 100).clamp(40, 64);
+            let left = (area.width * 44).div_ceil(100).clamp(40, 64);
             let (list, card) = (
                 Rect {
                     width: left,

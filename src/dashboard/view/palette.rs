@@ -49,7 +49,7 @@ impl Scene<'_> {
             };
             self.command(pen, row, *action, at == palette.at);
             if at == palette.at {
-                pen.restyle(row, Role::Selected);
+                pen.select(row);
             }
         }
         let y = inside.bottom().saturating_sub(1);

@@ -115,6 +115,16 @@ impl<'p, 'f> Pen<'p, 'f> {
         }
     }
 
+    /// Lays the hand's colours over a row, up to the bar that begins it.
+    pub(super) fn select(&mut self, row: Rect) {
+        let rest = Rect {
+            x: row.x + 1,
+            width: row.width.saturating_sub(1),
+            ..row
+        };
+        self.restyle(rest, Role::Selected);
+    }
+
     /// Dims what stands there.
     pub(super) fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.frame.area());

@@ -101,7 +101,7 @@ impl Scene<'_> {
                 pen.dim(row);
             }
             if Some(run.id) == list.selected {
-                pen.restyle(row, Role::Selected);
+                pen.select(row);
             }
         }
         ListDrawn { rows }

@@ -97,9 +97,12 @@ impl Scene<'_> {
 
 fn line(parts: Vec<Part>) -> Line {
     // The bar of a field is left out: the frame says that this is a text.
-    let parts = parts.into_iter().skip(2).collect();
+    let parts = parts.into_iter().skip(2).map(|part| match part.role {
+        Role::Editing => Part::new(Role::Input, part.text),
+        _ => part,
+    });
     Line {
-        parts,
+        parts: parts.collect(),
         ..Line::default()
     }
 }

@@ -74,11 +74,12 @@ fn to_the_transfer(pty: &mut Pty) {
 fn standing(screen: &Screen) -> Screen {
     let (rows, columns) = screen.size();
     let mut parser = vt100::Parser::new(rows, columns, 0);
-    let mut text = with_the_same_ids(&screen.state_formatted());
+    let mut text = with_the_same_ids(screen);
     for (before, after) in [
         (" OFFLINE ", "3"),
         ("retrying in ", "4"),
         ("what you see is from ", NOW),
+        ("as of ", NOW),
         ("now ", NOW),
     ] {
         text = with_the_same(&text, before, after);
@@ -100,25 +101,17 @@ fn with_the_same(text: &str, before: &str, after: &str) -> String {
 }
 
 /// Of ids that are minted, only the length and the alphabet are the same each time.
-fn with_the_same_ids(text: &str) -> String {
-    let is_minted = |word: &str| matches!(word.len(), 26 | 32) && word.contains(['7', '0', '3']);
-    let mut minted = 0;
-    let mut done = String::new();
-    for piece in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
-        let word = piece.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        if is_minted(word) {
-            minted += 1;
-            let same: String = "01KBAK5YZ0"
-                .chars()
-                .chain("0123456789".chars().cycle())
-                .take(word.len() - 1)
-                .collect();
-            done = done + &same + &minted.to_string() + &piece[word.len()..];
-        } else {
-            done += piece;
-        }
+fn with_the_same_ids(screen: &Screen) -> String {
+    let is_minted = |word: &&str| matches!(word.len(), 26 | 32) && word.contains(['0', '7', '3']);
+    let words = screen.contents();
+    let words = words.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut text = screen.state_formatted();
+    for (n, minted) in words.filter(is_minted).enumerate() {
+        let same = "01M8PC52Y82NT910Z724F3EDMD5QK7";
+        let same = format!("{}{n:02}", &same[..minted.len() - 2]);
+        text = text.replace(minted, &same);
     }
-    done
+    text
 }
 
 // === The inbox ===

@@ -132,9 +132,11 @@ pub(super) fn a_quiet_stage() -> Stage {
     stage.plan(steered, 2, &question(), None);
     let resumed = stage.run("etl-nightly", "n-1130");
     let mut others = stage.listen(resumed);
-    // The deadline of 13:25 passes.
+    // The deadline of the logbook passes.
+    stage.at(minutes(39));
+    let claude = stage.run("claude ~/infra", "s-1f");
     stage.at(minutes(30));
-    let rm = stage.ask("claude ~/infra", "s-1f", &bash("rm -rf /srv/builds"));
+    let rm = stage.file(claude, &bash("rm -rf /srv/builds"));
     stage.at(minutes(24));
     stage.decide(Grace, &rm, Verdict::Reject, &[], "not on the prod box");
     stage.applied(&rm, AppliedResult::Skipped, "");

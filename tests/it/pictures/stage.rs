@@ -288,7 +288,7 @@ impl Stage {
             id: filed.id,
             decision: DecisionId::parse(&format!("decision-{}", filed.id)).unwrap(),
             verdict,
-            digest: filed.digest.clone(),
+            digest: filed.digest,
             answers: answers
                 .map(|(name, answer)| ((*name).to_owned(), (*answer).to_owned()))
                 .collect::<RawAnswers>(),
