@@ -2,11 +2,7 @@
 
 use ratatui::layout::Rect;
 use registry::{
-<<<<<<< HEAD
-    Control, Escalation, EscalationId, Name, Run, Untrusted,
-=======
-    Control, Escalation, EscalationId, Run, Timestamp,
->>>>>>> screens
+    Control, Escalation, EscalationId, Name, Run, Timestamp, Untrusted,
     control::{Stage, Verb},
     drift::{Drift, Level, Severity},
     escalation::{Cause, Closed, How},
@@ -139,17 +135,13 @@ impl Scene<'_> {
 
     // === What is known ===
 
-<<<<<<< HEAD
-    fn sheet_of_held(&self, pen: &Pen<'_, '_>, held: Held<'_>, run: Option<&Run>) -> Vec<Line> {
-=======
     fn sheet_of_held(
         &self,
         pen: &Pen<'_, '_>,
         held: Held<'_>,
-        run: &Run,
+        run: Option<&Run>,
         width: usize,
     ) -> Vec<Line> {
->>>>>>> screens
         let escalation = held.escalation();
         let mut lines = what_holds(pen, escalation);
         lines.extend(escalation.also.iter().map(also));
@@ -237,17 +229,13 @@ impl Scene<'_> {
 
     // === What says so ===
 
-<<<<<<< HEAD
-    fn evidence(&self, pen: &Pen<'_, '_>, escalation: &Escalation, run: Option<&Run>) -> Vec<Line> {
-=======
     fn evidence(
         &self,
         pen: &Pen<'_, '_>,
         escalation: &Escalation,
-        run: &Run,
+        run: Option<&Run>,
         width: usize,
     ) -> Vec<Line> {
->>>>>>> screens
         let mut lines = vec![
             Line::of(Role::Active, "WHY DO YOU THINK SO?"),
             fact("id", Role::Text, escalation.id.to_string()),
