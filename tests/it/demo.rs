@@ -805,8 +805,9 @@ fn the_demo_says_that_it_is_one_and_shows_what_came_of_an_answer() {
 
     let row = demo.screen().rows(0, 120).nth(1).unwrap();
     let (_, address) = row.split_once("--server ").unwrap();
+    let (address, _) = address.split_once(" · ").unwrap();
     let list = std::process::Command::new(PROGRAM)
-        .args(["list", "--server", address.trim()])
+        .args(["list", "--server", address])
         .output();
     let list = Ran::of(list.unwrap());
     assert!(list.out.contains("release-bot"), "{list:?}");

@@ -457,7 +457,7 @@ async fn a_run_that_is_paused_with_a_key_is_listed_as_paused_by_who_did_it_and_r
         desk.press("1", "Needs you");
         desk.wait_panel(&format!("cause paused by {}", me()));
         desk.wait_text("1 paused");
-        let row = |row: String| row.contains("‖ paused ") && row.contains("paused by");
+        let row = |row: String| row.contains("‖ paused") && row.contains("paused by");
         let listed = |screen: &vt100::Screen| screen.rows(0, 65).any(row);
         desk.wait_for(listed, "row of what a person paused");
         assert_eq!(
