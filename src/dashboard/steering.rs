@@ -14,7 +14,7 @@ use registry::{
     escalation::Closed,
     limits,
     names::ControlId,
-    run::{Evidence, Pause, Presence, RunState, Task, TaskState},
+    run::{Evidence, Pause, Presence, RunState, Task},
     who,
 };
 
@@ -315,7 +315,7 @@ impl Model {
     /// Why we may not, in the server's words; none where we may. What is taken, the server says.
     pub(super) fn not_directed(&self, run: &Run, verb: &Verb) -> Option<String> {
         let me = self.me.as_ref()?.principal();
-        let refused = who::may(&me, right(verb), run.owner.as_ref(), None).err()?;
+        let refused = who::may(&me, verb.right(), run.owner.as_ref(), None).err()?;
         Some(refused.to_string())
     }
 
@@ -338,13 +338,6 @@ impl Model {
         let left = escalation.abort_at.map(|end| end.since(now));
         let left = left.filter(|left| !left.is_zero());
         older.chain(left.map(words::until_shorter)).collect()
-    }
-}
-
-fn right(verb: &Verb) -> who::Verb {
-    match verb {
-        Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel => who::Verb::Direct,
-        Verb::Rewind { .. } | Verb::StatusQuery => who::Verb::Inspect,
     }
 }
 
@@ -406,8 +399,6 @@ fn plan_hash(run: &Run) -> u64 {
 
 /// What ends as cancelled where the run is called off.
 pub(super) fn unfinished(run: &Run) -> impl Iterator<Item = &Untrusted> {
-    use TaskState::{Blocked, Pending, Running};
-    let goes_on = |task: &Task| matches!(task.state, Pending | Running | Blocked { .. });
-    let left = tasks(run).filter(move |(_, task)| goes_on(task));
+    let left = tasks(run).filter(|(_, task)| !task.state.is_over());
     left.map(|(id, _)| id)
 }

@@ -15,7 +15,7 @@ use crate::{
     run::RunId,
     text::Untrusted,
     time::Timestamp,
-    who::Name,
+    who::{Name, Verb as Right},
 };
 
 /// What a run is to do.
@@ -59,6 +59,14 @@ impl Verb {
             Self::Steer => Confirmation::Plan,
             Self::Cancel => Confirmation::End,
             Self::Rewind { .. } => Confirmation::Task,
+        }
+    }
+
+    /// The right that it takes.
+    pub fn right(&self) -> Right {
+        match self {
+            Self::Pause | Self::Resume | Self::Steer | Self::Cancel => Right::Direct,
+            Self::Rewind { .. } | Self::StatusQuery => Right::Inspect,
         }
     }
 

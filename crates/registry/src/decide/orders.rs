@@ -12,7 +12,7 @@ use crate::{
     state::State,
     text::Untrusted,
     time::Timestamp,
-    who::{Name, Principal, Verb as Right, may},
+    who::{Name, Principal, may},
 };
 
 use super::{
@@ -33,7 +33,7 @@ pub(super) fn direct(state: &State, by: &Principal, wish: &Direct, now: Timestam
         (None, Some(closed)) => &closed.escalation.owner,
         (None, None) => return Err(Refusal::NotFound("run")),
     };
-    let by = may(by, right_to(&wish.order.verb), owner.as_ref(), None)?.by;
+    let by = may(by, wish.order.verb.right(), owner.as_ref(), None)?.by;
     if let Some(first) = run.and_then(|run| run.control(&wish.order.id)) {
         return again(first, wish, &by);
     }
@@ -61,13 +61,6 @@ fn closed<'a>(state: &'a State, by: &Principal, wish: &'a Direct) -> Option<&'a 
     let closed = state.closed(id).map(AsRef::as_ref).or(past)?;
     let of = &closed.escalation;
     (of.run == wish.order.run && of.from.tenant == *by.tenant()).then_some(closed)
-}
-
-fn right_to(verb: &Verb) -> Right {
-    match verb {
-        Verb::Pause | Verb::Resume | Verb::Steer | Verb::Cancel => Right::Direct,
-        Verb::Rewind { .. } | Verb::StatusQuery => Right::Inspect,
-    }
 }
 
 /// The same order of the same person, sent again: answered with the first result.
