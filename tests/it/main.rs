@@ -3,6 +3,7 @@
 
 mod answers;
 mod arrows;
+mod claims;
 mod commands;
 mod crash;
 mod dashboard;
