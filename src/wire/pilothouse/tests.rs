@@ -1412,10 +1412,6 @@ fn an_unreadable_question_is_refused_with_a_reason() {
             "who is asked 9 is not one that is known here",
         ),
         (file_refused(|r| r.hold = 9), "what it holds 9 is not one"),
-        (
-            file_refused(|r| r.hold = 2),
-            "HOLD_THREAD is not available yet",
-        ),
         (file_refused(|r| r.risk = -1), "the risk -1 is not one"),
         (
             file_refused(|r| r.key = "a b".into()),
