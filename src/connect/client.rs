@@ -42,8 +42,8 @@ use crate::wire::{
         agent_service_client::AgentServiceClient, operator_service_client::OperatorServiceClient,
     },
     pilothouse::{
-        self as wire, Awaited, DriftReport, Filed, Garbled, Got, Item, ListWish, Me, Opening,
-        RunRecord,
+        self as wire, Awaited, Decided, DriftReport, Filed, Garbled, Got, Item, ListWish, Me,
+        Opening, RunRecord,
     },
     status::{Told, refused},
 };
@@ -273,7 +273,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn decide(&self, decide: &Decide) -> Result<Settled, CallError> {
+    pub async fn decide(&self, decide: &Decide) -> Result<Decided, CallError> {
         let request = wire::ask_decide(decide);
         self.person(request, Operator::decide, wire::decided_as)
             .await

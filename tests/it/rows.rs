@@ -18,7 +18,7 @@ use pilothouse::{
         Listeners, Server, clock::Clock, identity::Identity, listen_on_loopback, owner::Owner,
         stop::Stop,
     },
-    wire::pilothouse::{Asked, DriftReport, ListWish, Open, Opening},
+    wire::pilothouse::{Asked, Decided, DriftReport, ListWish, Open, Opening},
 };
 use registry::{
     Approval, ApprovalId, Command, Principal, Refusal, Run, RunId, Seq, Timestamp, Untrusted, Wish,
@@ -319,8 +319,11 @@ impl OverGrpc<'_> {
                 }
                 Wish::Withdraw { id, reason, .. } => done(client.withdraw(id, &reason).await),
                 Wish::Decide(decide) => {
-                    let settled = client.decide(&decide).await.map_err(told)?;
-                    assert_eq!(settled.approval.id, decide.id);
+                    let of = match client.decide(&decide).await.map_err(told)? {
+                        Decided::Settled(settled) => settled.approval.id,
+                        Decided::Voted(pending) => pending.approval.id,
+                    };
+                    assert_eq!(of, decide.id);
                     Ok(Reply::Approval(decide.id))
                 }
                 Wish::Extend { id, span, .. } => {

@@ -130,6 +130,7 @@ impl Ask {
             on_deadline: OnDeadline::Expire,
             hold: Hold::Nothing,
             risk: self.risk,
+            votes: 1,
         }
     }
 

@@ -213,6 +213,7 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         on_deadline,
         hold: word_or_default(req.hold)?,
         risk: word_or_default(req.risk)?,
+        votes: u8::try_from(req.votes).unwrap_or(u8::MAX),
     };
     Ok(Wish::File(Box::new(File {
         id,

@@ -202,6 +202,7 @@ pub fn ask_file(run: RunId, filing: &Filing) -> pb::FileRequest {
         deadline,
         hold: filing.hold.number(),
         risk: filing.risk.number(),
+        votes: filing.votes.into(),
     }
 }
 

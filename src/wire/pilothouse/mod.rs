@@ -52,10 +52,10 @@ pub use operator::{
 pub use out::{
     Room, claimed, controlled, decided, drifted, ended_item, extended, filed, gave_up, got,
     got_run, handed_over, heartbeat_answer, history_page, open_item, opened, page, pending_left,
-    record_item, recorded, restored, row, settled_await, snapshot_end, tick, whoami,
+    record_item, recorded, restored, row, settled_await, snapshot_end, tick, voted, whoami,
 };
 pub use read::{
-    Awaited, Filed, Me, Page, RunRecord, approval, awaited, claimed_back, controlled_as,
+    Awaited, Decided, Filed, Me, Page, RunRecord, approval, awaited, claimed_back, controlled_as,
     decided_as, decision, detail, drifted_as, extended_to, filed_as, got_back, history_back, me,
     opened_as, order_of, page_back, pending, restored_back, run, run_record, server_time, settled,
     watched,

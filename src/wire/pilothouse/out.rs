@@ -191,8 +191,18 @@ pub fn history_page(items: Vec<pb::EndedItem>, next: Option<Seq>) -> pb::History
 
 /// What the decision came to: also the first answer, to a retry.
 pub fn decided(settled: &Settled) -> pb::DecideResponse {
-    let settled = Some(settled_out(settled));
-    pb::DecideResponse { settled }
+    pb::DecideResponse {
+        settled: Some(settled_out(settled)),
+        pending: None,
+    }
+}
+
+/// A yes that is one of several was taken.
+pub fn voted(pending: &Pending) -> pb::DecideResponse {
+    pb::DecideResponse {
+        settled: None,
+        pending: Some(pending_out(pending)),
+    }
 }
 
 /// The order as it stands: also the first one, to a retry.
@@ -325,6 +335,7 @@ fn approval_out(approval: &Approval) -> pb::Approval {
         on_deadline: approval.on_deadline.number(),
         hold: approval.hold.number(),
         risk: approval.risk.number(),
+        votes: approval.votes.into(),
     }
 }
 
@@ -340,6 +351,7 @@ fn pending_out(pending: &Pending) -> pb::Pending {
             .collect(),
         attempts: pending.attempts.iter().map(attempt).collect(),
         warn_at: pending.warn_at.and_then(moment),
+        votes: pending.votes.iter().map(decision_out).collect(),
     }
 }
 
@@ -369,6 +381,7 @@ fn settled_out(settled: &Settled) -> pb::Settled {
         applied: settled.applied.as_ref().map(applied),
         deadline: settled.deadline.and_then(moment),
         claim: settled.claim.as_ref().map(claim),
+        votes: settled.votes.iter().map(decision_out).collect(),
     }
 }
 
@@ -682,6 +695,7 @@ fn event(event: &Event) -> pb::event::What {
             id: id.to_string(),
             delivery: Some(delivery(moved)),
         }),
+        Event::VoteCast { id, decision } => What::VoteCast(approval_decided(*id, decision)),
         Event::DeadlineWarned { id } => {
             What::DeadlineWarned(pb::DeadlineWarned { id: id.to_string() })
         }

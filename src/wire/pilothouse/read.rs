@@ -213,8 +213,31 @@ pub fn controlled_as(response: pb::ControlResponse) -> Read<Control> {
 
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
-pub fn decided_as(response: pb::DecideResponse) -> Read<Settled> {
-    settled(response.settled.ok_or_else(|| missing("how it ended"))?)
+pub fn decided_as(response: pb::DecideResponse) -> Read<Decided> {
+    match (response.settled, response.pending) {
+        (Some(ended), None) => settled(ended).map(Box::new).map(Decided::Settled),
+        (None, Some(waits)) => pending(waits).map(Box::new).map(Decided::Voted),
+        _ => Err(missing("how it ended")),
+    }
+}
+
+impl Decided {
+    /// How the question ended, if it did.
+    pub fn settled(&self) -> Option<&Settled> {
+        match self {
+            Self::Settled(settled) => Some(settled),
+            Self::Voted(_) => None,
+        }
+    }
+}
+
+/// What a decision came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decided {
+    /// It ended the question.
+    Settled(Box<Settled>),
+    /// It was one yes of several: the question still waits.
+    Voted(Box<Pending>),
 }
 
 /// # Errors
@@ -364,6 +387,7 @@ pub fn approval(approval: pb::Approval) -> Read<Approval> {
         on_deadline: word(approval.on_deadline)?,
         hold: word(approval.hold)?,
         risk: word(approval.risk)?,
+        votes: u8::try_from(approval.votes).map_err(|_| missing("how many people it takes"))?,
     })
 }
 
@@ -385,6 +409,7 @@ pub fn pending(pending: pb::Pending) -> Read<Pending> {
         timed_out: all(pending.timed_out, timeout)?,
         attempts: all(pending.attempts, attempt)?,
         warn_at: maybe_moment("when little time is left", pending.warn_at)?,
+        votes: all(pending.votes, decision)?,
     })
 }
 
@@ -417,6 +442,7 @@ pub fn settled(settled: pb::Settled) -> Read<Settled> {
         applied: settled.applied.map(applied).transpose()?,
         deadline: maybe_moment("the deadline", settled.deadline)?,
         claim: settled.claim.map(claim).transpose()?,
+        votes: all(settled.votes, decision)?,
     })
 }
 
@@ -735,6 +761,10 @@ fn event(what: pb::event::What) -> Read<Event> {
         What::DeliveryMoved(e) => Event::DeliveryMoved {
             id: e.id.parse()?,
             delivery: delivery(e.delivery.ok_or_else(|| missing("the delivery"))?)?,
+        },
+        What::VoteCast(e) => Event::VoteCast {
+            id: e.id.parse()?,
+            decision: decision(e.decision.ok_or_else(|| missing("the decision"))?)?,
         },
         What::DeadlineWarned(e) => Event::DeadlineWarned { id: e.id.parse()? },
         What::DecisionClaimed(e) => Event::DecisionClaimed {

@@ -101,6 +101,7 @@ fn approval(n: u128, subject: Subject) -> Approval {
         on_deadline: OnDeadline::StayOpen,
         hold: Hold::Thread,
         risk: Risk::High,
+        votes: 2,
     }
 }
 
@@ -137,6 +138,7 @@ fn pending() -> Pending {
         }],
         attempts: vec![attempt()],
         warn_at: Some(at(1_700_000_640_000)),
+        votes: vec![decision()],
     }
 }
 
@@ -203,6 +205,7 @@ fn settled(outcome: Outcome) -> Settled {
         seq: u64::MAX,
         delivery: Some(delivery(DeliveryState::Acked)),
         claim: claims().into_iter().next(),
+        votes: vec![decision()],
         applied: Some(applied(AppliedResult::Skipped)),
     }
 }
@@ -550,6 +553,7 @@ fn bare_approval() -> Approval {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 2,
         ..approval(
             3,
             Subject::Task {
@@ -583,6 +587,7 @@ fn rows() -> Vec<Row> {
         deadline: None,
         passed_at: None,
         warn_at: None,
+        votes: vec![],
         timed_out: vec![],
         attempts: vec![],
     };
@@ -591,6 +596,7 @@ fn rows() -> Vec<Row> {
         joined: vec![],
         delivery: None,
         claim: None,
+        votes: vec![],
         applied: None,
         ..settled(Outcome::Expired)
     };
@@ -649,6 +655,10 @@ fn events() -> Vec<Event> {
         Event::ApprovalExpired { id },
         Event::DeadlinePassed { id },
         Event::DeadlineWarned { id },
+        Event::VoteCast {
+            id,
+            decision: decision(),
+        },
         Event::DecisionRestored {
             id,
             run,
@@ -831,6 +841,7 @@ fn filing() -> Filing {
         on_deadline: OnDeadline::StayOpen,
         hold: Hold::Nothing,
         risk: Risk::High,
+        votes: 2,
     }
 }
 
@@ -1026,7 +1037,11 @@ fn everything_that_is_answered(seen: &mut Seens) {
     let message = sent("HistoryResponse", &message, seen);
     assert_eq!(history_back(message), Ok((ends, Some(5))));
     let message = sent("DecideResponse", &decided(&ended), seen);
-    assert_eq!(decided_as(message), Ok(ended));
+    let expected = Decided::Settled(Box::new(ended));
+    assert_eq!(decided_as(message), Ok(expected));
+    let message = sent("DecideResponse", &voted(&self::pending()), seen);
+    let expected = Decided::Voted(Box::new(self::pending()));
+    assert_eq!(decided_as(message), Ok(expected));
     let message = sent("ExtendResponse", &extended(at(11)), seen);
     assert_eq!(extended_to(message), Ok(at(11)));
 
@@ -1114,6 +1129,7 @@ fn everything_that_is_asked(seen: &mut Seens) {
             on_deadline: OnDeadline::Expire,
             hold: Hold::Nothing,
             risk: Risk::Normal,
+            votes: 2,
             ..filing()
         },
     ];
@@ -1490,6 +1506,7 @@ fn what_is_left_out_of_a_question_has_its_default() {
         key: None,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 2,
         on_deadline: OnDeadline::Expire,
         ..filing()
     };

@@ -23,6 +23,7 @@ mod foreign;
 mod orders;
 mod progress;
 mod runs;
+mod votes;
 mod wants;
 
 use crate::{

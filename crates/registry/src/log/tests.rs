@@ -105,6 +105,7 @@ pub(super) fn requested(n: u128) -> Event {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
         from: key(),
         subject,
         title,

@@ -30,7 +30,7 @@
 //! ```text
 //! run NAME agent= user= source=native|cli|goldfive invocation= …     end RUN completed|failed|cancelled|aborted|paused:KIND reason=
 //! attend RUN here|gone      say RUN TEXT      task RUN TASK STATE title= detail=      plan RUN TASK…
-//! file TARGET run= asks=end_user|operator|admin key= title= task= tool= args= prompt= form= deadline= then=stay_open hold=thread …
+//! file TARGET run= asks=end_user|operator|admin key= title= task= tool= args= prompt= form= deadline= then=stay_open hold=thread votes=2 …
 //! withdraw APPROVAL reason=      giveup APPROVAL wait=      applied APPROVAL done|failed|skipped detail=
 //! approve|reject APPROVAL by= for= id= note= digest=APPROVAL answer.FIELD=      extend APPROVAL by= span=      dismiss APPROVAL by= note=
 //! asked TARGET run= …      resolved TARGET granted|rejected run= detail=      sent APPROVAL control=      acked APPROVAL ok|failed control=
@@ -102,6 +102,7 @@ const NAMES: &[&str] = &[
     "token",
     "tool",
     "user",
+    "votes",
     "wait",
 ];
 

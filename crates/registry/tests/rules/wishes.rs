@@ -270,6 +270,7 @@ fn file(known: &mut impl Known, now: Timestamp, line: &Line) -> Result<Box<File>
             _ => Hold::Nothing,
         },
         risk: Risk::Normal,
+        votes: line.get("votes").map_or(1, |votes| votes.parse().unwrap()),
     };
     let mut filing = filing;
     if let Some(count) = line.get("labels") {
@@ -613,6 +614,10 @@ pub(crate) fn shown_pending(pending: &Pending) -> String {
     } else if pending.ends_soon() {
         shown += ", soon";
     }
+    if pending.approval.votes > 1 {
+        let votes = pending.votes.iter().map(|vote| vote.decider.by.to_string());
+        shown += &format!(", {} by {}", pending.yes(), list(votes));
+    }
     for timeout in &pending.timed_out {
         shown += &format!(", {} gave up at {}", timeout.wait, timeout.at);
     }
@@ -662,6 +667,9 @@ pub(crate) fn shown_claimed(taken: impl Iterator<Item = Settled>) -> String {
 fn decided(settled: &Settled) -> String {
     let decision = settled.decision().expect("somebody decided");
     let mut shown = format!("{} by {}", settled.outcome.word(), decision.decider.by);
+    for vote in &settled.votes {
+        shown += &format!(" and {}", vote.decider.by);
+    }
     if let Some(user) = &decision.decider.on_behalf_of {
         shown += &format!(" for {user}");
     }
