@@ -36,7 +36,8 @@ use crate::{
     script::{BEGINNING, Line, World, play, principal},
     wishes::{
         Known, command, list, shown_claimed, shown_closed, shown_drifts, shown_escalation,
-        shown_level, shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+        shown_gated, shown_level, shown_order, shown_orders, shown_pending, shown_run,
+        shown_settled, word,
     },
 };
 
@@ -377,6 +378,7 @@ impl OverGrpc<'_> {
                 | Wish::GiveUp { .. }
                 | Wish::Observe(_)
                 | Wish::HandOver { .. }
+                | Wish::Gate(_)
                 | Wish::Ack(_) => {
                     return self
                         .owner
@@ -395,6 +397,7 @@ impl OverGrpc<'_> {
             (Reply::Done, _) => "done".to_owned(),
             (Reply::Run(id), _) => id.to_string(),
             (Reply::Approval(id), _) => format!("{id} {}", self.standing(id)),
+            (Reply::Gated(gated), _) => shown_gated(&gated),
             (Reply::Claimed(ids), _) => shown_claimed(ids.iter().map(|id| match self.asked(*id) {
                 Some(Asked::Settled(settled)) => (*settled).clone(),
                 other => panic!("{other:?}"),

@@ -476,7 +476,8 @@ impl State {
     /// The thread that a question holds for as long as it waits.
     fn held_by(&self, approval: &Approval) -> Option<(Thread, ApprovalId)> {
         let run = self.runs.get(&approval.run)?;
-        (approval.hold == Hold::Thread).then(|| (run.thread(), approval.id))
+        let thread = run.thread().filter(|_| approval.hold == Hold::Thread)?;
+        Some((thread, approval.id))
     }
 
     fn put_escalation(&mut self, escalation: Arc<Escalation>) {

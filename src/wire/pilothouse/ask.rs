@@ -227,6 +227,13 @@ pub fn ask_withdraw(id: ApprovalId, reason: &Untrusted) -> pb::WithdrawRequest {
     }
 }
 
+/// May this call run?
+pub fn ask_gate(run: RunId, filing: &Filing) -> pb::GateRequest {
+    pb::GateRequest {
+        call: Some(ask_file(run, filing)),
+    }
+}
+
 /// Takes the decisions of a step.
 pub fn ask_claim(
     run: RunId,

@@ -12,6 +12,7 @@ use registry::{
     escalation::Ended,
     form::Answer,
     names::{ClaimToken, Key, WaitId},
+    policy::Mode,
     run::{Presence, RunState, Task},
     state::Row,
 };
@@ -29,10 +30,37 @@ use super::{
 
 // === For agents ===
 
-/// The run's id.
-pub fn opened(id: RunId) -> pb::OpenRunResponse {
-    let run_id = id.to_string();
-    pb::OpenRunResponse { run_id }
+/// The run, how it is attended, and what was not believed of it.
+pub fn opened(run: &Run, dropped: Vec<String>) -> pb::OpenRunResponse {
+    pb::OpenRunResponse {
+        run_id: run.id.to_string(),
+        mode: run.mode.number(),
+        guidance: run.mode.guidance().to_owned(),
+        dropped,
+    }
+}
+
+/// It may run.
+pub fn free() -> pb::GateResponse {
+    gate_says(pb::gate_response::Says::Free(pb::Free {}))
+}
+
+/// A person is asked.
+pub fn gate_asked(filed: pb::FileResponse) -> pb::GateResponse {
+    gate_says(pb::gate_response::Says::Asked(filed))
+}
+
+/// Policy says no.
+pub fn blocked(id: ApprovalId, missing: &Untrusted) -> pb::GateResponse {
+    gate_says(pb::gate_response::Says::Blocked(pb::Blocked {
+        approval_id: id.to_string(),
+        missing: text(missing),
+        guidance: Mode::Autonomous.guidance().to_owned(),
+    }))
+}
+
+fn gate_says(says: pb::gate_response::Says) -> pb::GateResponse {
+    pb::GateResponse { says: Some(says) }
 }
 
 /// The approval's id and digest; and what its agent should know, a sentence each.
@@ -514,6 +542,7 @@ fn run_out(run: &Run) -> pb::Run {
         opened_by: run.opened_by.to_string(),
         parent_run_id: or_nothing(run.parent.as_ref()),
         can_resume: run.can_resume,
+        mode: run.mode.number(),
         opened_at: moment(run.opened_at),
         state,
         interrupt_kind: interrupt,

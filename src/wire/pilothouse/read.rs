@@ -14,6 +14,7 @@ use registry::{
     event::Scope,
     form::{Answer, Answers, Kind, Number},
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
+    policy::Mode,
     run::{Pause, Presence, RunKey, RunState, Task},
     state::Row,
     who::Decider,
@@ -33,8 +34,61 @@ type Read<T> = Result<T, Garbled>;
 
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
-pub fn opened_as(response: pb::OpenRunResponse) -> Read<RunId> {
-    Ok(response.run_id.parse()?)
+pub fn opened_as(response: pb::OpenRunResponse) -> Read<Opened> {
+    Ok(Opened {
+        run: response.run_id.parse()?,
+        mode: word(response.mode)?,
+        guidance: response.guidance.into(),
+        dropped: response.dropped.into_iter().map(Into::into).collect(),
+    })
+}
+
+/// A run that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its id: an earlier one, if it was opened before.
+    pub run: RunId,
+    /// Whether somebody follows it.
+    pub mode: Mode,
+    /// What its program tells its model about people.
+    pub guidance: Untrusted,
+    /// What was not believed of it.
+    pub dropped: Vec<Untrusted>,
+}
+
+/// What the gate says to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GateSays {
+    /// It may run.
+    Free,
+    /// A person is asked.
+    Asked(Filed),
+    /// Policy says no.
+    Blocked {
+        /// Where it stands in the history.
+        id: ApprovalId,
+        /// The decision that is missing.
+        missing: Untrusted,
+        /// What an unattended run does then.
+        guidance: Untrusted,
+    },
+}
+
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn gate_said(response: pb::GateResponse) -> Read<GateSays> {
+    use pb::gate_response::Says;
+    Ok(
+        match response.says.ok_or_else(|| missing("what the gate says"))? {
+            Says::Free(pb::Free {}) => GateSays::Free,
+            Says::Asked(filed) => GateSays::Asked(filed_as(filed)?),
+            Says::Blocked(blocked) => GateSays::Blocked {
+                id: blocked.approval_id.parse()?,
+                missing: blocked.missing.into(),
+                guidance: blocked.guidance.into(),
+            },
+        },
+    )
 }
 
 /// What became of a question that was filed.
@@ -585,6 +639,7 @@ pub fn run(run: pb::Run) -> Read<Run> {
         opened_by: Name::written(&run.opened_by)?,
         parent: said(&run.parent_run_id, str::parse)?,
         can_resume: run.can_resume,
+        mode: word(run.mode)?,
         opened_at: moment("when the run was opened", run.opened_at)?,
         state: run_state(run.state, run.interrupt_kind, run.pause)?,
         presence: presence(run.presence, run.away_since)?,

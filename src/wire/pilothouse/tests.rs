@@ -26,6 +26,7 @@ use registry::{
     event::Scope,
     form::{Answer, Answers, Choice, Field, Form, Kind, Number, Presence as Wanted},
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
+    policy::Mode,
     run::{
         Counts, End, Evidence, InterruptKind, Pause, Plan, PlanTask, Presence, RunKey, RunState,
         Source, Task, TaskState,
@@ -307,6 +308,7 @@ fn run(state: RunState, presence: Presence) -> Run {
         opened_by: name("agent:probe"),
         parent: Some(r(7)),
         can_resume: true,
+        mode: Mode::Webhook,
         opened_at: at(1_700_000_000_100),
         state,
         presence,
@@ -527,6 +529,7 @@ fn bare_run() -> Run {
         opened_by: name("agent:probe"),
         parent: None,
         can_resume: false,
+        mode: Mode::Interactive,
         opened_at: at(0),
         state: RunState::Running,
         presence: Presence::Attached,
@@ -929,8 +932,17 @@ fn what_is_watched_arrives_as_it_was() {
 
 fn everything_that_is_answered(seen: &mut Seens) {
     assert_eq!(
-        opened_as(sent("OpenRunResponse", &opened(r(1)), seen)),
-        Ok(r(1))
+        opened_as(sent(
+            "OpenRunResponse",
+            &opened(&runs()[0], vec!["/a".into()]),
+            seen
+        )),
+        Ok(Opened {
+            run: runs()[0].id,
+            mode: Mode::Webhook,
+            guidance: Mode::Webhook.guidance().into(),
+            dropped: vec!["/a".into()],
+        })
     );
 
     let asked = approval(1, tool());
@@ -941,6 +953,26 @@ fn everything_that_is_answered(seen: &mut Seens) {
         warnings: vec!["'S' needs an answer".into()],
     };
     assert_eq!(filed_as(sent("FileResponse", &message, seen)), Ok(expected));
+
+    let message = sent("GateResponse", &free(), seen);
+    assert_eq!(gate_said(message), Ok(GateSays::Free));
+    let message = gate_asked(filed(&asked, vec![]));
+    let expected = GateSays::Asked(Filed {
+        id: asked.id,
+        digest: asked.digest,
+        warnings: vec![],
+    });
+    assert_eq!(
+        gate_said(sent("GateResponse", &message, seen)),
+        Ok(expected)
+    );
+    let message = sent("GateResponse", &blocked(a(1), &"BLOCKED: x".into()), seen);
+    let expected = GateSays::Blocked {
+        id: a(1),
+        missing: "BLOCKED: x".into(),
+        guidance: Mode::Autonomous.guidance().into(),
+    };
+    assert_eq!(gate_said(message), Ok(expected));
 
     let left = Duration::from_millis(1_500);
     let message = sent("AwaitResponse", &pending_left(left), seen);
@@ -1144,6 +1176,22 @@ fn everything_that_is_asked(seen: &mut Seens) {
         }));
         same(file(message, id), expected);
     }
+    let held = Filing {
+        asks: Asks::Operator,
+        deadline: None,
+        on_deadline: OnDeadline::Expire,
+        hold: Hold::Thread,
+        ..filing()
+    };
+    let message = sent("GateRequest", &ask_gate(run, &filing()), seen);
+    let call = gate(message, id).map(|file| Wish::File(Box::new(file)));
+    let expected = File {
+        id,
+        run,
+        filing: held,
+        past: None,
+    };
+    same(call, Wish::File(Box::new(expected)));
     let patience = Some(Duration::from_secs(600));
     let message = ask_await(id, Some(&wait()), patience);
     let expected = AwaitWish {

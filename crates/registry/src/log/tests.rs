@@ -62,6 +62,7 @@ pub(super) fn opened() -> Event {
         opened_by: name("agent:billing"),
         parent: None,
         can_resume: true,
+        mode: Default::default(),
         opened_at: at(0),
         state: RunState::Running,
         presence: Presence::Attached,

@@ -37,6 +37,7 @@
 //! drift KIND SEVERITY run= task= detail= id=      drifted KIND SEVERITY [holds] run= …      levelled DRIFT LEVEL run=
 //! pause|resume|steer|cancel|rewind|status RUN by= on=ESCALATION note= control= task=
 //! handover CONTROL run=      ack CONTROL ok|failed|unsupported|none run= detail=      (`ladder`: its newest order to that run)
+//! gate TARGET run= tool= rule=NAME asks= unattended=allow votes= …      (the rule that fits is said; without one, none does)
 //! claim STEP APPROVAL… run= token= digest=APPROVAL also=TARGET      restore STEP run= token=      started APPROVAL token=
 //! tick                                    only time passes
 //! wrote                                   the events of the turn before
@@ -85,10 +86,13 @@ const NAMES: &[&str] = &[
     "note",
     "on",
     "origin",
+    "parent",
     "project",
     "prompt",
     "reason",
+    "resume",
     "revision",
+    "rule",
     "run",
     "session",
     "source",
@@ -101,6 +105,7 @@ const NAMES: &[&str] = &[
     "title",
     "token",
     "tool",
+    "unattended",
     "user",
     "votes",
     "wait",
@@ -287,6 +292,10 @@ impl Told {
             }
         };
         let mut line = line.clone();
+        // What `run` opens has its own name, and may name the run that starts it.
+        if let Some(parent) = line.named.get_mut("parent") {
+            id(parent);
+        }
         if line.command != "run" {
             line.words.iter_mut().for_each(id);
             line.named.values_mut().for_each(id);
