@@ -27,7 +27,10 @@ use crate::house::{Agent, Headers, Person, everybody, free_port};
 /// How often something is done: as often as CI has time for, times `PILOTHOUSE_PROOF`.
 pub(crate) fn times(in_ci: u64) -> u64 {
     let more = std::env::var("PILOTHOUSE_PROOF");
-    in_ci * more.map_or(1, |more| more.parse().expect("PILOTHOUSE_PROOF is a number"))
+    in_ci
+        * more.map_or(1, |more| {
+            more.parse().expect("PILOTHOUSE_PROOF is a number")
+        })
 }
 
 /// Plays `count` seeds, or the one that `PILOTHOUSE_SEED` names. One that fails says how it is played again.

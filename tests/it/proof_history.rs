@@ -113,12 +113,15 @@ fn check_one(about: &[&Seen], end: Option<&End>) -> Result<(), String> {
     };
     let Some(end) = end else {
         return match about.iter().find(|seen| told(seen).is_some()) {
-            Some(seen) => Err(format!("the log has no end, and this was told of one: {seen:?}")),
+            Some(seen) => Err(format!(
+                "the log has no end, and this was told of one: {seen:?}"
+            )),
             None => Ok(()),
         };
     };
     // Several take a question back under no id of their own: the first of them can have been it.
-    let is_winner = |seen: &&&Seen| matches!(&seen.what, What::Wish { id, .. } if Some(id) == end.id.as_ref());
+    let is_winner =
+        |seen: &&&Seen| matches!(&seen.what, What::Wish { id, .. } if Some(id) == end.id.as_ref());
     let sent = about.iter().filter(is_winner).map(|seen| seen.call).min();
     let sent = sent.ok_or("nobody sent what won")?;
     let mut won = vec![];
@@ -126,14 +129,20 @@ fn check_one(about: &[&Seen], end: Option<&End>) -> Result<(), String> {
     for seen in about {
         let Some(told) = told(seen) else { continue };
         if !told.is(end) {
-            return Err(format!("it ended otherwise than this one was told: {seen:?}"));
+            return Err(format!(
+                "it ended otherwise than this one was told: {seen:?}"
+            ));
         }
         let back = seen.back.ok_or("an answer that never came")?;
         if back < sent {
             return Err(format!("told of the end before it was sent: {seen:?}"));
         }
         known_since = Some(known_since.map_or(back, |since| since.min(back)));
-        if let What::Wish { id, came: Came::Won(_) } = &seen.what {
+        if let What::Wish {
+            id,
+            came: Came::Won(_),
+        } = &seen.what
+        {
             won.push(id);
         }
     }
@@ -200,8 +209,7 @@ async fn client(
         let call = Instant::now();
         let what = match chance.below(8) {
             0..4 => {
-                let heard =
-                    until_heard(&mut chance, async || person.get(get(&item)).await).await;
+                let heard = until_heard(&mut chance, async || person.get(get(&item)).await).await;
                 let Some(got) = heard else { continue };
                 What::Look(match got_back(got.unwrap()).unwrap().asked {
                     Asked::Settled(settled) => Some(End::of(&settled)),
@@ -215,7 +223,10 @@ async fn client(
                 let again = async || person.decide(wish.clone()).await;
                 let heard = until_heard(&mut chance, again).await;
                 let won = heard.map(|heard| heard.map(|won| End::of(&decided_as(won).unwrap())));
-                What::Wish { id, came: came(won) }
+                What::Wish {
+                    id,
+                    came: came(won),
+                }
             }
             _ => {
                 let wish = pb::WithdrawRequest {
@@ -232,12 +243,26 @@ async fn client(
                     at: None,
                 };
                 let won = heard.map(|heard| heard.map(|_| end()));
-                What::Wish { id, came: came(won) }
+                What::Wish {
+                    id,
+                    came: came(won),
+                }
             }
         };
-        let unknown = matches!(&what, What::Wish { came: Came::Unknown, .. });
+        let unknown = matches!(
+            &what,
+            What::Wish {
+                came: Came::Unknown,
+                ..
+            }
+        );
         let back = (!unknown).then(Instant::now);
-        seen.push(Seen { item, call, back, what });
+        seen.push(Seen {
+            item,
+            call,
+            back,
+            what,
+        });
         if n % 7 == 0 {
             same_filing(&mut agent, &mut chance, run, at, filed).await;
         }
@@ -343,16 +368,25 @@ fn what_every_client_saw_happened_once_and_in_one_order() {
         if let Err(wrong) = check(&seen, &ends) {
             panic!("seed {seed}: {wrong}");
         }
-        let filed = |recorded: &&Recorded| matches!(&*recorded.event, Event::ApprovalRequested { .. });
+        let filed =
+            |recorded: &&Recorded| matches!(&*recorded.event, Event::ApprovalRequested { .. });
         let filed = log.iter().filter(filed).count();
         assert_eq!(u64::try_from(filed).unwrap(), QUESTIONS, "filed again");
         for seen in &seen {
             let kind = match &seen.what {
                 What::Look(None) => "open",
                 What::Look(Some(_)) => "ended",
-                What::Wish { came: Came::Won(_), .. } => "won",
-                What::Wish { came: Came::Lost(_), .. } => "lost",
-                What::Wish { came: Came::Unknown, .. } => "unknown",
+                What::Wish {
+                    came: Came::Won(_), ..
+                } => "won",
+                What::Wish {
+                    came: Came::Lost(_),
+                    ..
+                } => "lost",
+                What::Wish {
+                    came: Came::Unknown,
+                    ..
+                } => "unknown",
             };
             *kinds.entry(kind).or_insert(0) += 1;
         }
@@ -373,14 +407,20 @@ fn a_history_that_cannot_have_happened_is_found() {
         id: Some("d1".into()),
         at: Some(Timestamp::from_ms(7)),
     };
-    let told = End { id: None, ..end.clone() };
+    let told = End {
+        id: None,
+        ..end.clone()
+    };
     let seen = |call: u64, back: u64, what: What| Seen {
         item: "a".into(),
         call: ms(call),
         back: Some(ms(back)),
         what,
     };
-    let wish = |id: &str, came: Came| What::Wish { id: id.into(), came };
+    let wish = |id: &str, came: Came| What::Wish {
+        id: id.into(),
+        came,
+    };
     let good = vec![
         seen(0, 1, What::Look(None)),
         seen(2, 6, wish("d1", Came::Won(end.clone()))),
@@ -392,12 +432,25 @@ fn a_history_that_cannot_have_happened_is_found() {
     let ends = BTreeMap::from([("a".to_owned(), end.clone())]);
     check(&good, &ends).unwrap();
     let with = |more: Seen| [good.clone(), vec![more]].concat();
-    let other = End { word: "rejected".into(), id: Some("d2".into()), ..end.clone() };
+    let other = End {
+        word: "rejected".into(),
+        id: Some("d2".into()),
+        ..end.clone()
+    };
     let wrong = [
         (with(seen(6, 7, What::Look(None))), "open again"),
-        (with(seen(0, 1, What::Look(Some(end.clone())))), "before it was sent"),
-        (with(seen(0, 1, wish("d3", Came::Lost(told)))), "before it was sent"),
-        (with(seen(3, 5, wish("d2", Came::Won(end.clone())))), "told that they won"),
+        (
+            with(seen(0, 1, What::Look(Some(end.clone())))),
+            "before it was sent",
+        ),
+        (
+            with(seen(0, 1, wish("d3", Came::Lost(told)))),
+            "before it was sent",
+        ),
+        (
+            with(seen(3, 5, wish("d2", Came::Won(end.clone())))),
+            "told that they won",
+        ),
         (with(seen(3, 5, What::Look(Some(other)))), "otherwise"),
         (good[3..].to_vec(), "nobody sent"),
     ];

@@ -196,9 +196,7 @@ fn of_64_that_end_the_same_question_one_wins_and_the_others_are_told_who() {
                                 continue;
                             }
                             let name = format!("{round}-{n}-{at}");
-                            told.extend(
-                                end(stage, client, &mut chance, &filed[at], &name).await,
-                            );
+                            told.extend(end(stage, client, &mut chance, &filed[at], &name).await);
                         }
                         told
                     }
@@ -209,7 +207,8 @@ fn of_64_that_end_the_same_question_one_wins_and_the_others_are_told_who() {
             assert_eq!(ends.len(), 40 * QUESTIONS_A_ROUND);
             check(&all, &ends);
             let mut words: HashMap<&str, usize> = HashMap::new();
-            ends.values().for_each(|end| *words.entry(end.word).or_default() += 1);
+            ends.values()
+                .for_each(|end| *words.entry(end.word).or_default() += 1);
             eprintln!("seed {seed}: {} calls, {words:?}", all.len());
             for word in ["granted", "rejected", "withdrawn", "expired"] {
                 assert!(words.contains_key(word), "nothing {word}: it was no race");
@@ -283,7 +282,8 @@ fn of_64_that_say_how_a_run_goes_on_one_wins_and_the_others_are_told_who() {
             assert_eq!(ends.len(), RUNS);
             check(&all, &ends);
             let mut words: HashMap<&str, usize> = HashMap::new();
-            ends.values().for_each(|end| *words.entry(end.word).or_default() += 1);
+            ends.values()
+                .for_each(|end| *words.entry(end.word).or_default() += 1);
             eprintln!("seed {seed}: {} calls, {words:?}", all.len());
             assert_eq!(words.len(), 3, "each verb wins once: {words:?}");
         });
