@@ -4,6 +4,7 @@
 mod answers;
 mod arrows;
 mod commands;
+mod corpus;
 mod crash;
 mod dashboard;
 mod demo;
