@@ -23,6 +23,7 @@ mod proof_history;
 mod proof_power;
 mod proof_race;
 mod proof_shim;
+mod proof_time;
 mod proof_watch;
 mod pty;
 mod relay;

@@ -64,7 +64,8 @@ pub(crate) struct Chance(u64);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        // Drawn once, so that two seeds next to each other are not one chance, a step apart.
+        Self(Self(!seed).next())
     }
 
     /// Another one, which the draws from this one do not move.
@@ -119,10 +120,14 @@ pub(crate) const BEGINNING: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 
 impl Stage {
     pub(crate) async fn open() -> Self {
+        Self::with(Clock::standing(BEGINNING)).await
+    }
+
+    pub(crate) async fn with(clock: Clock) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::write(dir.path().join("tokens.toml"), everybody()).unwrap();
         let mut stage = Self {
-            clock: Clock::standing(BEGINNING),
+            clock,
             dir,
             port: free_port(),
             serving: None,
@@ -165,7 +170,7 @@ impl Stage {
     }
 
     pub(crate) fn pass(&self, span: Duration) {
-        self.clock.set(self.clock.now().plus(span));
+        self.clock.pass(span);
     }
 
     /// A connection of its own.

@@ -52,6 +52,7 @@ pub use out::{
     Room, controlled, decided, drifted, ended_item, extended, filed, gave_up, got, got_run,
     handed_over, heartbeat_answer, history_page, open_item, opened, page, pending_left,
     record_item, recorded, row, settled_await, snapshot_end, tick, whoami,
+    with_clock_ahead,
 };
 pub use read::{
     Awaited, Filed, Me, Page, RunRecord, approval, awaited, controlled_as, decided_as, decision,
