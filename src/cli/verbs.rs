@@ -421,7 +421,7 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         Untrusted::new(me.version).line(),
     ))?;
     if let Some(ahead) = me.clock_ahead {
-        print::aside(&format!(
+        print::aside(format!(
             "pilothouse: CLOCK_JUMP: the clock of the server's machine jumped ahead by {} min; no deadline passes by that. \
              Set it right: it is believed 10 minutes after it jumped",
             ahead.as_secs() / 60

@@ -3,6 +3,7 @@
 
 mod answers;
 mod arrows;
+mod claims;
 mod commands;
 mod corpus;
 mod crash;

@@ -362,9 +362,8 @@ fn what_stands_and_what_follows_is_the_state_while_others_write() {
                 let mut mirrors = vec![];
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
                     let mut mirror = Mirror::begin(&stage).await;
-                    mirror
-                        .follow(stage.owner().state().head().saturating_sub(100))
-                        .await;
+                    let head = stage.owner().state().head();
+                    mirror.follow(head.saturating_sub(100)).await;
                     mirrors.push(mirror);
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }

@@ -97,8 +97,10 @@ fn time(at: Minute) -> String {
 
 impl Model {
     fn write(wishes: &[Wish]) -> String {
-        let mut model = Self::default();
-        model.rows = "== by chance\n".into();
+        let mut model = Self {
+            rows: "== by chance\n".into(),
+            ..Self::default()
+        };
         model.open_run();
         model.open_run();
         for wish in wishes {
@@ -137,7 +139,7 @@ impl Model {
             13 => self.dismiss(wish),
             14 | 15 => self.apply(wish),
             16 => self.attend(wish),
-            17 if wish.a % 4 == 0 => self.end_run(wish),
+            17 if wish.a.is_multiple_of(4) => self.end_run(wish),
             17 | 18 => self.show(wish),
             _ => self.history(),
         }
@@ -203,20 +205,20 @@ impl Model {
     fn some_question(&self, wish: Wish) -> Option<usize> {
         // Mostly the newer ones, of which some are open.
         let count = self.questions.len();
-        let newest = wish.on % count.clamp(1, if wish.b % 5 == 0 { 1000 } else { 6 });
+        let newest = wish.on % count.clamp(1, if wish.b.is_multiple_of(5) { 1000 } else { 6 });
         (count > 0).then(|| count - newest)
     }
 
     fn file(&mut self, wish: Wish) {
         let run = wish.on % self.runs.len();
-        if wish.on % 37 == 0 {
+        if wish.on.is_multiple_of(37) {
             self.open_run();
         }
         let target = format!("t{}", wish.a % 3);
         let title = ["Pay", "Burn"][wish.a / 3 % 2];
-        let has_form = wish.a / 6 % 4 == 0;
-        let asks_admin = wish.a / 24 % 5 == 0;
-        let key = (wish.b % 3 > 0).then(|| format!("k{}", wish.b / 3 % 60));
+        let has_form = (wish.a / 6).is_multiple_of(4);
+        let asks_admin = (wish.a / 24).is_multiple_of(5);
+        let key = (!wish.b.is_multiple_of(3)).then(|| format!("k{}", wish.b / 3 % 60));
         let content = format!("{title} {has_form} {asks_admin}");
         let mut line = format!("file {target} run=r{} title={title}", run + 1);
         for (is, words) in [
@@ -229,7 +231,7 @@ impl Model {
             .as_ref()
             .map_or(String::new(), |key| format!(" key={key}"));
         let mut deadline = None;
-        if wish.b / 180 % 2 == 0 {
+        if (wish.b / 180).is_multiple_of(2) {
             // No two pass in one moment: in which order they do is nobody's business.
             let mut span = 1 + u64::try_from(wish.b % 97).unwrap() * 3;
             while self
@@ -242,7 +244,7 @@ impl Model {
             deadline = Some(self.now + span);
             line += &format!(" deadline={}", time(span));
         }
-        let stays_open = deadline.is_some() && wish.a / 120 % 3 == 0;
+        let stays_open = deadline.is_some() && (wish.a / 120).is_multiple_of(3);
         line += if stays_open { " then=stay_open" } else { "" };
 
         let known = key.as_ref().and_then(|key| self.keys.get(key).copied());
@@ -317,9 +319,9 @@ impl Model {
         let (verb, word) = [("approve", "granted"), ("reject", "rejected")][wish.a / 4 % 2];
         // Some of them are sent again.
         let decision = format!("d{}", wish.a / 8 % 40 + 40 * (wish.b % 3));
-        let fills_in = wish.b / 3 % 4 > 0;
+        let fills_in = !(wish.b / 3).is_multiple_of(4);
         let other = self.questions.len() - wish.b / 12 % self.questions.len();
-        let saw = if wish.b % 9 == 0 { other } else { n };
+        let saw = if wish.b.is_multiple_of(9) { other } else { n };
         let question = &self.questions[&n];
         let mut line = format!("{verb} a{n} by={by} id={decision} digest=a{saw}");
         if question.has_form && fills_in {
@@ -466,7 +468,7 @@ impl Model {
     fn attend(&mut self, wish: Wish) {
         let at = wish.on % self.runs.len();
         if self.runs[at].ended.is_none() {
-            let here = wish.a % 3 == 0;
+            let here = wish.a.is_multiple_of(3);
             self.runs[at].here = here;
             let word = if here { "here" } else { "gone" };
             self.row(&format!("attend r{} {word}", at + 1), "done");
