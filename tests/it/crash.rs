@@ -21,7 +21,7 @@ use registry::{
     control::Verb,
     form::{Form, RawAnswers},
     log::{Log as _, Sqlite},
-    names::{ControlId, DecisionId, DriftId, Key},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key},
 };
 
 use crate::{proof::times, server::Server};
@@ -36,6 +36,8 @@ const CLIENTS: usize = 48;
 struct Told {
     filed: Vec<(String, Filed)>,
     decided: Vec<(ApprovalId, DecisionId, Verdict)>,
+    /// Whose answer the run took, to act on it.
+    claimed: Vec<ApprovalId>,
     /// Which run was told to go on, by which order.
     directed: Vec<(EscalationId, ControlId)>,
     /// Told that it had been decided before, though only this client decides it.
@@ -132,6 +134,17 @@ async fn work(client: Client, name: usize, over: Arc<AtomicBool>) -> Told {
             Some(Err(error)) => told.surprised.push(format!("{key}: {error}")),
             None => break,
         }
+        if n % 6 == 0 {
+            let live = BTreeMap::from([(key.as_str().into(), filed.digest)]);
+            let token = ClaimToken::parse(&format!("t-{key}")).unwrap();
+            let step = key.as_str().into();
+            let claim = async || client.claim(run, &step, &live, &token).await;
+            match until_heard(&over, claim).await {
+                Some(Ok(decisions)) => told.claimed.extend(decisions.iter().map(|d| d.approval.id)),
+                Some(Err(error)) => told.surprised.push(format!("{key}: {error}")),
+                None => break,
+            }
+        }
     }
     told
 }
@@ -214,6 +227,7 @@ fn what_was_acknowledged_survives_every_kill() {
     let mut decided: BTreeMap<ApprovalId, Vec<(DecisionId, Verdict)>> = BTreeMap::new();
     let mut ordered: Vec<(EscalationId, ControlId)> = Vec::new();
     let mut closed: Vec<EscalationId> = Vec::new();
+    let mut claimed: Vec<ApprovalId> = Vec::new();
     for recorded in &recorded {
         match &*recorded.event {
             Event::ApprovalRequested { approval } => {
@@ -232,12 +246,13 @@ fn what_was_acknowledged_survives_every_kill() {
                 ordered.extend(control.escalation.map(|held| (held, control.id.clone())));
             }
             Event::EscalationClosed { id, .. } => closed.push(*id),
+            Event::DecisionClaimed { id, .. } => claimed.push(*id),
             _ => {}
         }
     }
     assert!(filed.values().all(|ids| ids.len() == 1), "filed twice");
     assert!(decided.values().all(|facts| facts.len() == 1), "twice");
-    let mut acknowledged = (0, 0, 0);
+    let mut acknowledged = (0, 0, 0, 0);
     for told in &all {
         assert_eq!(told.surprised, Vec::<String>::new());
         for (key, told) in &told.filed {
@@ -252,6 +267,10 @@ fn what_was_acknowledged_survives_every_kill() {
             assert_eq!(granted, *verdict == Verdict::Approve);
             acknowledged.1 += 1;
         }
+        for told in &told.claimed {
+            assert_eq!(claimed.iter().filter(|id| *id == told).count(), 1);
+            acknowledged.3 += 1;
+        }
         for told in &told.directed {
             assert_eq!(ordered.iter().filter(|order| *order == told).count(), 1);
             assert_eq!(closed.iter().filter(|id| **id == told.0).count(), 1);
@@ -259,10 +278,13 @@ fn what_was_acknowledged_survives_every_kill() {
         }
     }
     eprintln!(
-        "{kills} kills, {head} events; acknowledged (filed, decided, directed): {acknowledged:?}"
+        "{kills} kills, {head} events; acknowledged (filed, decided, directed, claimed): {acknowledged:?}"
     );
     assert!(
-        acknowledged.0 > kills && acknowledged.1 > kills / 2 && acknowledged.2 > 0,
+        acknowledged.0 > kills
+            && acknowledged.1 > kills / 2
+            && acknowledged.2 > 0
+            && acknowledged.3 > 0,
         "no load: {acknowledged:?}"
     );
     drop(log);
