@@ -137,6 +137,15 @@ fn check_one(about: &[&Seen], end: Option<&End>) -> Result<(), String> {
         if back < sent {
             return Err(format!("told of the end before it was sent: {seen:?}"));
         }
+        if let What::Wish {
+            id,
+            came: Came::Lost(_),
+        } = &seen.what
+            && id != "withdraw"
+            && end.id.as_ref() == Some(id)
+        {
+            return Err(format!("sent again, it lost against itself: {seen:?}"));
+        }
         known_since = Some(known_since.map_or(back, |since| since.min(back)));
         if let What::Wish {
             id,
@@ -444,7 +453,7 @@ fn a_history_that_cannot_have_happened_is_found() {
             "before it was sent",
         ),
         (
-            with(seen(0, 1, wish("d3", Came::Lost(told)))),
+            with(seen(0, 1, wish("d3", Came::Lost(told.clone())))),
             "before it was sent",
         ),
         (
@@ -452,6 +461,10 @@ fn a_history_that_cannot_have_happened_is_found() {
             "told that they won",
         ),
         (with(seen(3, 5, What::Look(Some(other)))), "otherwise"),
+        (
+            with(seen(3, 5, wish("d1", Came::Lost(told.clone())))),
+            "against itself",
+        ),
         (good[3..].to_vec(), "nobody sent"),
     ];
     for (history, expected) in wrong {

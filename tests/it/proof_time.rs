@@ -91,14 +91,21 @@ async fn life(seed: u64) {
             4 | 5 if !asked.is_empty() => {
                 let which = chance.pick(&asked);
                 let wish = decision(&which.filed, pb::Verdict::Approve, &format!("d{n}"));
+                let in_time = which.stays_open || stage.owner().now() <= which.deadline;
                 let answer = person.decide(wish).await;
                 let word = answer
                     .as_ref()
                     .err()
                     .map(|status| refused(status).unwrap().word);
                 match word.as_deref() {
-                    None => early += 1,
-                    Some("expired") => late += 1,
+                    None => {
+                        assert!(in_time, "it was too late, and counts");
+                        early += 1;
+                    }
+                    Some("expired") => {
+                        assert!(!in_time, "it was in time, and does not count");
+                        late += 1;
+                    }
                     Some("already_settled") => {}
                     other => panic!("{other:?}"),
                 }
@@ -107,8 +114,9 @@ async fn life(seed: u64) {
                 let which = usize::try_from(chance.below(asked.len() as u64)).unwrap();
                 let wish = extension(&asked[which].filed.approval_id, 3 * 3600);
                 if let Ok(until) = person.extend(wish).await {
-                    let until = until.into_inner().deadline.unwrap().seconds;
-                    asked[which].deadline = Timestamp::from_ms(until * 1000);
+                    let until = until.into_inner().deadline.unwrap();
+                    let ms = until.seconds * 1000 + i64::from(until.nanos) / 1_000_000;
+                    asked[which].deadline = Timestamp::from_ms(ms);
                 }
             }
             7 => {
