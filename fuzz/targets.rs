@@ -12,7 +12,8 @@ use pilothouse::{
 };
 use prost::Message;
 use registry::{
-    ApprovalId, Asks, Detail, Digest, EscalationId, Event, Recorded, RunId, State, Timestamp, Untrusted,
+    ApprovalId, Asks, Detail, Digest, EscalationId, Event, Recorded, RunId, State, Timestamp,
+    Untrusted,
     approval::{Subject, digest_of},
     event::Scope,
     form::{Choice, Kind, RawAnswers},
@@ -39,7 +40,9 @@ pub(crate) const ALL: &[(&str, Target)] = &[
 pub(crate) fn form(bytes: &[u8]) {
     let mut parts = bytes.split(|byte| *byte == 0);
     let stored = parts.next().unwrap_or_default();
-    let texts: Vec<String> = parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    let texts: Vec<String> = parts
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect();
     let options = ["public", "internal"].map(|word| Choice {
         value: word.into(),
         label: word.into(),
@@ -57,14 +60,26 @@ pub(crate) fn form(bytes: &[u8]) {
         for kind in &kinds {
             if let Ok(answer) = kind.parse(text) {
                 let again = kind.parse(&answer.to_raw());
-                assert_eq!(again.ok(), Some(answer), "{kind:?} of {text:?} is read as something else");
+                assert_eq!(
+                    again.ok(),
+                    Some(answer),
+                    "{kind:?} of {text:?} is read as something else"
+                );
             }
         }
     }
-    let Ok(detail) = Detail::from_bytes(stored) else { return };
+    let Ok(detail) = Detail::from_bytes(stored) else {
+        return;
+    };
     let written = Detail::from_bytes(&detail.to_bytes());
-    assert_eq!(written.ok().as_ref(), Some(&detail), "what is stored is read back");
-    let pairs = texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+    assert_eq!(
+        written.ok().as_ref(),
+        Some(&detail),
+        "what is stored is read back"
+    );
+    let pairs = texts
+        .chunks_exact(2)
+        .map(|pair| (pair[0].clone(), pair[1].clone()));
     let raw: RawAnswers = pairs.collect();
     if let Ok(answers) = detail.form.read(&raw) {
         for (name, _) in answers.iter() {
@@ -99,9 +114,20 @@ pub(crate) fn args(bytes: &[u8]) {
     };
     let title = Untrusted::new(text.as_str());
     let digest = |title: &Untrusted| {
-        digest_of(&key, &subject, title, Asks::Operator, &Default::default(), &detail)
+        digest_of(
+            &key,
+            &subject,
+            title,
+            Asks::Operator,
+            &Default::default(),
+            &detail,
+        )
     };
-    assert_ne!(digest(&title), digest(&format!("{text}.").into()), "another title, the same digest");
+    assert_ne!(
+        digest(&title),
+        digest(&format!("{text}.").into()),
+        "another title, the same digest"
+    );
     for shown in [title.line(), title.block()] {
         let drawn = shown.as_str().chars().filter(|c| *c != '\n');
         for c in drawn {
@@ -132,12 +158,25 @@ pub(crate) fn tokens(bytes: &[u8]) {
         ControlId::parse,
         DriftId::parse,
     );
-    let _ = (Tenant::parse(text), Token::parse(text), text.parse::<Server>());
+    let _ = (
+        Tenant::parse(text),
+        Token::parse(text),
+        text.parse::<Server>(),
+    );
     let (page_token, id) = (text.to_owned(), text.to_owned());
-    let _ = wire::list(pb::ListRequest { page_token: page_token.clone(), ..Default::default() });
-    let _ = wire::history(pb::HistoryRequest { page_token, ..Default::default() });
+    let _ = wire::list(pb::ListRequest {
+        page_token: page_token.clone(),
+        ..Default::default()
+    });
+    let _ = wire::history(pb::HistoryRequest {
+        page_token,
+        ..Default::default()
+    });
     let _ = wire::get(pb::GetRequest { id });
-    let after = Some(pb::Cursor { epoch: text.to_owned(), seq: 1 });
+    let after = Some(pb::Cursor {
+        epoch: text.to_owned(),
+        seq: 1,
+    });
     let _ = wire::watch(pb::WatchRequest { after });
 }
 
@@ -145,13 +184,25 @@ pub(crate) fn tokens(bytes: &[u8]) {
 pub(crate) fn events(bytes: &[u8]) {
     let mut state = State::default();
     for (n, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-        let Ok(event) = serde_json::from_slice::<Event>(line) else { continue };
+        let Ok(event) = serde_json::from_slice::<Event>(line) else {
+            continue;
+        };
         let Ok(body) = serde_json::to_string(&event) else {
             panic!("it was read and cannot be written: {event:?}");
         };
         let again: Result<Event, _> = serde_json::from_str(&body);
-        assert_eq!(again.ok().as_ref(), Some(&event), "it is read back as something else");
-        let _ = (event.kind(), event.item(), event.run(), event.key(), event.decision());
+        assert_eq!(
+            again.ok().as_ref(),
+            Some(&event),
+            "it is read back as something else"
+        );
+        let _ = (
+            event.kind(),
+            event.item(),
+            event.run(),
+            event.key(),
+            event.decision(),
+        );
         let scope = state.scope_of(&event).unwrap_or(Scope {
             tenant: Tenant::local(),
             owner: None,
@@ -171,7 +222,9 @@ pub(crate) fn events(bytes: &[u8]) {
 
 /// Every message of our own wire: the first byte says which, the rest is what came.
 pub(crate) fn wire_messages(bytes: &[u8]) {
-    let Some((which, bytes)) = bytes.split_first() else { return };
+    let Some((which, bytes)) = bytes.split_first() else {
+        return;
+    };
     let at = Timestamp::from_ms(1_800_000_000_000);
     let by = registry::Principal::new(
         match Name::parse("agent:a1") {
@@ -236,7 +289,11 @@ pub(crate) fn goldfive(bytes: &[u8]) {
         let read = frame(up.clone());
         let again = hg::TelemetryUp::decode(&*up.encode_to_vec());
         if let Ok(again) = again {
-            assert_eq!(frame(again), read, "written and read again it is something else");
+            assert_eq!(
+                frame(again),
+                read,
+                "written and read again it is something else"
+            );
         }
     }
     if let Ok(request) = hg::SubscribeControlRequest::decode(bytes) {

@@ -36,6 +36,9 @@ fn the_kept_corpus_of_every_door_plays() {
             assert!(from.elapsed() < FOR_EVER, "{}", path.display());
         }
     }
-    assert!(files < FILES && bytes < BYTES, "{files} files, {bytes} bytes");
+    assert!(
+        files < FILES && bytes < BYTES,
+        "{files} files, {bytes} bytes"
+    );
     assert_eq!(fs::read_dir(corpus).unwrap().count(), targets::ALL.len());
 }
