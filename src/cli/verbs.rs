@@ -427,6 +427,13 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         Untrusted::new(me.by).line(),
         Untrusted::new(me.version).line(),
     ))?;
+    if let Some(ahead) = me.clock_ahead {
+        print::aside(format!(
+            "pilothouse: CLOCK_JUMP: the clock of the server's machine jumped ahead by {} min; no deadline passes by that. \
+             Set it right: it is believed 10 minutes after it jumped",
+            ahead.as_secs() / 60
+        ));
+    }
     if on_the_socket {
         print::aside(
             "pilothouse: on the socket, an agent that runs this program as the same user cannot be told from you",

@@ -26,7 +26,10 @@ use registry::{
 };
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::{clock::Clock, reserve::Reserve};
+use super::{
+    clock::{Believed, Clock},
+    reserve::Reserve,
+};
 
 /// Commands that may wait; past it, callers are told `Busy`.
 const QUEUE_COMMANDS: usize = 8192;
@@ -58,7 +61,7 @@ struct Shared {
     waiters: Mutex<HashMap<ApprovalId, Arc<Notify>>>,
     reader: Mutex<Box<dyn Reader>>,
     epoch: Epoch,
-    clock: Clock,
+    clock: Believed,
 }
 
 struct Job {
@@ -99,6 +102,7 @@ impl Owner {
         reserve: Option<Reserve>,
         fatal: Fatal,
     ) -> Result<Self, LogError> {
+        let clock = Believed::new(clock);
         let mut working = State::default();
         let turn = log.turn(clock.now())?;
         turn.missed()
@@ -177,6 +181,11 @@ impl Owner {
     /// The server's time.
     pub fn now(&self) -> Timestamp {
         self.shared.clock.now().max(self.state().last_at())
+    }
+
+    /// How far the wall clock has jumped ahead of the server's time, while that is not believed.
+    pub fn clock_jump(&self) -> Option<Duration> {
+        self.shared.clock.jump()
     }
 
     /// Everything that stands now, and the head it stands at.

@@ -12,20 +12,22 @@ use std::{
 use futures_util::future::join_all;
 use pilothouse::{
     connect::{CallError, Client, Server as Place},
-    wire::pilothouse::{Filed, Opening},
+    wire::pilothouse::{DriftReport, Filed, Opening},
 };
 use registry::{
-    ApprovalId, Asks, Event, Untrusted,
+    ApprovalId, Asks, EscalationId, Event, Untrusted,
     approval::{Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject, Verdict},
-    command::Decide,
+    command::{Decide, Order},
+    control::Verb,
     form::{Form, RawAnswers},
     log::{Log as _, Sqlite},
-    names::{DecisionId, Key},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key},
 };
 
-use crate::server::Server;
+use crate::{proof::times, server::Server};
 
-const KILLS: usize = 50;
+/// As often as CI has time for.
+const KILLS: u64 = 50;
 /// Most of them pause at any moment, as clients of a server that is gone do.
 const CLIENTS: usize = 48;
 
@@ -34,11 +36,15 @@ const CLIENTS: usize = 48;
 struct Told {
     filed: Vec<(String, Filed)>,
     decided: Vec<(ApprovalId, DecisionId, Verdict)>,
+    /// Whose answer the run took, to act on it.
+    claimed: Vec<ApprovalId>,
+    /// Which run was told to go on, by which order.
+    directed: Vec<(EscalationId, ControlId)>,
     /// Told that it had been decided before, though only this client decides it.
     surprised: Vec<String>,
 }
 
-fn asking(key: &str) -> Filing {
+pub(crate) fn asking(key: &str) -> Filing {
     Filing {
         key: Some(Key::parse(key).unwrap()),
         target: key.into(),
@@ -107,6 +113,13 @@ async fn work(client: Client, name: usize, over: Arc<AtomicBool>) -> Told {
             break;
         };
         told.filed.push((key.clone(), filed.clone()));
+        if n % 4 == 3 {
+            match trouble(&client, &over, &key).await {
+                Some(Ok(directed)) => told.directed.push(directed),
+                Some(Err(error)) => told.surprised.push(format!("{key}: {error}")),
+                None => break,
+            }
+        }
         let verdict = match n % 3 {
             0 => Verdict::Approve,
             1 => Verdict::Reject,
@@ -125,8 +138,62 @@ async fn work(client: Client, name: usize, over: Arc<AtomicBool>) -> Told {
             Some(Err(error)) => told.surprised.push(format!("{key}: {error}")),
             None => break,
         }
+        if n % 6 == 0 {
+            let live = BTreeMap::from([(key.as_str().into(), filed.digest)]);
+            let token = ClaimToken::parse(&format!("t-{key}")).unwrap();
+            let step = key.as_str().into();
+            let claim = async || client.claim(run, &step, &live, &token).await;
+            match until_heard(&over, claim).await {
+                Some(Ok(decisions)) => told.claimed.extend(decisions.iter().map(|d| d.approval.id)),
+                Some(Err(error)) => told.surprised.push(format!("{key}: {error}")),
+                None => break,
+            }
+        }
     }
     told
+}
+
+/// A run goes wrong, is held by that, and is told to go on.
+async fn trouble(
+    client: &Client,
+    over: &AtomicBool,
+    key: &str,
+) -> Option<Result<(EscalationId, ControlId), CallError>> {
+    let opening = Opening {
+        agent: "load".into(),
+        invocation: key.into(),
+        ..Opening::default()
+    };
+    let drift = DriftReport {
+        id: DriftId::parse(key).unwrap(),
+        kind: "INTENT_DIVERGENCE".into(),
+        severity: "critical".into(),
+        detail: Untrusted::default(),
+        task: Untrusted::default(),
+    };
+    let opened = until_heard(over, async || client.open_run(&opening).await).await?;
+    let Ok(run) = opened else {
+        return Some(opened.map(|_| unreachable!()));
+    };
+    let reported = until_heard(over, async || client.report_drift(run, &drift).await).await?;
+    if let Err(error) = reported {
+        return Some(Err(error));
+    }
+    let named = Untrusted::new(run.to_string());
+    let held = until_heard(over, async || client.get_run(&named, 0).await).await?;
+    let held = match held {
+        Ok(held) => held.run.held_by.expect("a drift of level 4 holds it"),
+        Err(error) => return Some(Err(error)),
+    };
+    let order = Order {
+        id: ControlId::parse(&format!("c-{key}")).unwrap(),
+        run,
+        verb: Verb::Resume,
+        note: key.into(),
+        answers: Some(held),
+    };
+    let directed = until_heard(over, async || client.control(&order).await).await?;
+    Some(directed.map(|control| (held, control.id)))
 }
 
 #[test]
@@ -141,7 +208,8 @@ fn what_was_acknowledged_survives_every_kill() {
         let client = move |name| work(Client::connect(place.clone(), None), name, over.clone());
         std::thread::spawn(move || block_on(async { join_all((0..CLIENTS).map(client)).await }))
     };
-    for _ in 0..KILLS {
+    let kills = usize::try_from(times(KILLS)).unwrap();
+    for _ in 0..kills {
         let lives_ms = 20 + u64::from(getrandom::u32().unwrap() % 131);
         std::thread::sleep(Duration::from_millis(lives_ms));
         server.restart(); // kills it first
@@ -161,6 +229,9 @@ fn what_was_acknowledged_survives_every_kill() {
     assert!(seqs.eq(1..=head), "a gap");
     let mut filed: HashMap<String, Vec<ApprovalId>> = HashMap::new();
     let mut decided: BTreeMap<ApprovalId, Vec<(DecisionId, Verdict)>> = BTreeMap::new();
+    let mut ordered: Vec<(EscalationId, ControlId)> = Vec::new();
+    let mut closed: Vec<EscalationId> = Vec::new();
+    let mut claimed: Vec<ApprovalId> = Vec::new();
     for recorded in &recorded {
         match &*recorded.event {
             Event::ApprovalRequested { approval } => {
@@ -175,12 +246,17 @@ fn what_was_acknowledged_survives_every_kill() {
                 let fact = (decision.id.clone(), Verdict::Reject);
                 decided.entry(*id).or_default().push(fact);
             }
+            Event::ControlIssued { control } => {
+                ordered.extend(control.escalation.map(|held| (held, control.id.clone())));
+            }
+            Event::EscalationClosed { id, .. } => closed.push(*id),
+            Event::DecisionClaimed { id, .. } => claimed.push(*id),
             _ => {}
         }
     }
     assert!(filed.values().all(|ids| ids.len() == 1), "filed twice");
     assert!(decided.values().all(|facts| facts.len() == 1), "twice");
-    let mut acknowledged = (0, 0);
+    let mut acknowledged = (0, 0, 0, 0);
     for told in &all {
         assert_eq!(told.surprised, Vec::<String>::new());
         for (key, told) in &told.filed {
@@ -195,10 +271,24 @@ fn what_was_acknowledged_survives_every_kill() {
             assert_eq!(granted, *verdict == Verdict::Approve);
             acknowledged.1 += 1;
         }
+        for told in &told.claimed {
+            assert_eq!(claimed.iter().filter(|id| *id == told).count(), 1);
+            acknowledged.3 += 1;
+        }
+        for told in &told.directed {
+            assert_eq!(ordered.iter().filter(|order| *order == told).count(), 1);
+            assert_eq!(closed.iter().filter(|id| **id == told.0).count(), 1);
+            acknowledged.2 += 1;
+        }
     }
-    eprintln!("{KILLS} kills, {head} events; acknowledged (filed, decided): {acknowledged:?}");
+    eprintln!(
+        "{kills} kills, {head} events; acknowledged (filed, decided, directed, claimed): {acknowledged:?}"
+    );
     assert!(
-        acknowledged.0 > KILLS && acknowledged.1 > KILLS / 2,
+        acknowledged.0 > kills
+            && acknowledged.1 > kills / 2
+            && acknowledged.2 > 0
+            && acknowledged.3 > 0,
         "no load: {acknowledged:?}"
     );
     drop(log);

@@ -262,6 +262,15 @@ pub fn whoami(
         server_version: version.to_owned(),
         head: Some(cursor(epoch, head)),
         server_time: moment(now),
+        clock_ahead: None,
+    }
+}
+
+/// The same, while the machine's clock has jumped ahead by so much.
+pub fn with_clock_ahead(me: pb::WhoamiResponse, ahead: Option<Duration>) -> pb::WhoamiResponse {
+    pb::WhoamiResponse {
+        clock_ahead: ahead.map(span_out),
+        ..me
     }
 }
 

@@ -319,6 +319,8 @@ pub struct Me {
     pub head: Seq,
     /// The server's clock.
     pub server_now: Timestamp,
+    /// How far the clock of its machine has jumped ahead of that, while it is not believed.
+    pub clock_ahead: Option<Duration>,
 }
 
 /// # Errors
@@ -335,6 +337,10 @@ pub fn me(response: pb::WhoamiResponse) -> Read<Me> {
         epoch: head.epoch,
         head: head.seq,
         server_now: moment("the server's time", response.server_time)?,
+        clock_ahead: response
+            .clock_ahead
+            .map(|ahead| span_of("how far the clock is ahead", ahead))
+            .transpose()?,
     })
 }
 

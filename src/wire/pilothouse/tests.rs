@@ -1078,6 +1078,7 @@ fn everything_that_is_answered(seen: &mut Seens) {
     assert_eq!(extended_to(message), Ok(at(11)));
 
     let message = whoami(&ada(), "socket", "0.1.0", "e1", 12, at(13));
+    let message = with_clock_ahead(message, Some(Duration::from_secs(3600)));
     let expected = Me {
         name: name("user:ada"),
         tenant: tenant(),
@@ -1087,6 +1088,7 @@ fn everything_that_is_answered(seen: &mut Seens) {
         epoch: "e1".into(),
         head: 12,
         server_now: at(13),
+        clock_ahead: Some(Duration::from_secs(3600)),
     };
     assert_eq!(me(sent("WhoamiResponse", &message, seen)), Ok(expected));
 }

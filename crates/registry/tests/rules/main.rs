@@ -3,6 +3,7 @@
 
 mod chance;
 mod ladder;
+mod model;
 mod roles;
 mod script;
 mod wishes;
