@@ -17,7 +17,7 @@ use super::{args, exit::Stopped, place::hash_of_token};
 use crate::{
     connect::Client,
     serve::{
-        Listeners, Server, SocketFile,
+        Listeners, Server, SocketFile, checkpoint,
         clock::Clock,
         home::Home,
         identity::Identity,
@@ -117,6 +117,8 @@ impl Host {
             (door, listener)
         });
         let lost = owner.clone();
+        let mut checkpoints = checkpoint::Keeper::of(home.dir());
+        let (noted, stopping) = (owner.clone(), stop.clone());
         let serving = tokio::spawn(async move {
             goldfive::part_from_the_lost(&lost).await;
             let door = async {
@@ -125,7 +127,10 @@ impl Host {
                     None => Ok(()),
                 }
             };
-            let (served, let_in) = tokio::join!(server.run(listeners), door);
+            let kept = checkpoints.keep(&noted, &stopping);
+            let (served, let_in, ()) = tokio::join!(server.run(listeners), door, kept);
+            // Whatever was recorded until the end is signed.
+            checkpoints.write(&noted).await;
             served
                 .and(let_in)
                 .map_err(|error| Stopped::fault(format!("the server failed: {error}")))

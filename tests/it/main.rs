@@ -3,6 +3,8 @@
 
 mod answers;
 mod arrows;
+mod audit;
+mod backup;
 mod commands;
 mod crash;
 mod dashboard;

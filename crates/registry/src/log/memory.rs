@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     approval::{ApprovalId, Settled},
+    digest::Sha256,
     escalation::{Closed, Ended, EscalationId, ItemId},
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
@@ -125,6 +126,7 @@ impl Turn for MemoryTurn<'_> {
 
 #[derive(Debug)]
 struct Store {
+    first: Tip,
     tip: Tip,
     events: Vec<Recorded>,
     subjects: HashMap<ItemId, Vec<Seq>>,
@@ -146,6 +148,7 @@ enum Taken {
 impl Store {
     fn new(epoch: &str) -> Self {
         Self {
+            first: Tip::of_nothing(epoch),
             tip: Tip::of_nothing(epoch),
             events: Vec::new(),
             subjects: HashMap::new(),
@@ -164,6 +167,18 @@ impl Store {
 
     fn at(&self, seq: Seq) -> Option<&Recorded> {
         self.after(seq.checked_sub(1)?).first()
+    }
+
+    /// Followed from the beginning: nobody asks a log in memory often.
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        let Some(last) = self.at(seq) else {
+            return Ok(None);
+        };
+        let mut tip = self.first;
+        for recorded in self.after(0).iter().take_while(|next| next.seq <= last.seq) {
+            tip = tip.then(recorded, &body(&recorded.event)?)?;
+        }
+        Ok(Some(tip.hash))
     }
 
     /// Where the log ends once this is written.
@@ -271,6 +286,10 @@ impl Reader for MemoryReader {
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
         let store = lock(&self.0.store)?;
         Ok(store.after(after).iter().take(limit).cloned().collect())
+    }
+
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        lock(&self.0.store)?.hash_at(seq)
     }
 
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {

@@ -17,11 +17,13 @@ use crate::{
     who::{Name, Tenant},
 };
 
+mod file;
 mod memory;
 mod sqlite;
 #[cfg(test)]
 mod tests;
 
+pub use file::{Copied, Fault, LogFile, Stored};
 pub use memory::Memory;
 pub use sqlite::Sqlite;
 
@@ -118,6 +120,12 @@ pub trait Reader: Send {
     /// # Errors
     /// [`LogError`].
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError>;
+
+    /// The hash over an event and all before it; none where there is no such event.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError>;
 
     /// The stored [`Detail`](crate::Detail) of an approval.
     ///

@@ -33,10 +33,10 @@ use crate::{
 };
 
 /// The tables as they are now. A file with a larger number was written by a newer version.
-const SCHEMA: i64 = 2;
+pub(super) const SCHEMA: i64 = 2;
 
 /// What tells a file of ours from another program's: `PILT`.
-const APPLICATION_ID: i64 = 0x5049_4c54;
+pub(super) const APPLICATION_ID: i64 = 0x5049_4c54;
 
 /// Before 3.51.3 a reset of the WAL could damage what was committed (`ENGINE` §4).
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -95,6 +95,9 @@ const PREPARED: &str = "
     PRAGMA journal_size_limit = 67108864;
 ";
 
+/// A restored log has another epoch, and its chain begins where it began.
+const FIRST: &str = "SELECT v FROM meta WHERE k = 'chain_epoch'";
+
 const TIP: &str = "SELECT seq, at, hash FROM ev ORDER BY seq DESC LIMIT 1";
 
 const CHAIN: &str = "SELECT seq, at, hash, body FROM ev ORDER BY seq";
@@ -130,6 +133,8 @@ const ALL: i64 = -1;
 pub struct Sqlite {
     file: File,
     epoch: Epoch,
+    /// What the chain begins with: the epoch, unless the log was restored.
+    first: String,
     seen: Seq,
 }
 
@@ -158,9 +163,12 @@ impl Sqlite {
             Found::Nothing | Found::Older => file.begin()?,
         }
         file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-        let epoch = file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
+        let epoch: Option<Epoch> =
+            file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
         let epoch = epoch.ok_or_else(|| file.foreign("it has no epoch"))?;
+        let first = file.one(FIRST, [], |row| row.get(0))?;
         Ok(Self {
+            first: first.unwrap_or_else(|| epoch.clone()),
             file,
             epoch,
             seen: 0,
@@ -172,7 +180,7 @@ impl Sqlite {
     /// # Errors
     /// [`LogError::Broken`] names the first event that is not what was written.
     pub fn verify(&self) -> Result<Seq, LogError> {
-        let tip = Tip::of_nothing(&self.epoch);
+        let tip = Tip::of_nothing(&self.first);
         let followed = self.file.follow(tip);
         followed
             .map_err(|error| self.file.said(error))?
@@ -204,7 +212,7 @@ impl Log for Sqlite {
         let file = &self.file;
         let tx = Transaction::new_unchecked(&file.db, TransactionBehavior::Immediate);
         let tx = tx.map_err(|error| file.said(error))?;
-        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.epoch));
+        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.first));
         if tip.seq < self.seen {
             return Err(LogError::Broken(format!(
                 "{}: it ends at event {}, but event {} was there: it was replaced or restored",
@@ -557,6 +565,11 @@ impl Reader for File {
 
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
         self.events(EVENTS, params![number(after), count(limit)])
+    }
+
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        let sql = "SELECT hash FROM ev WHERE seq = ?1";
+        self.one(sql, [number(seq)], |row| hash(row, 0))
     }
 
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
