@@ -5,6 +5,7 @@ mod answers;
 mod arrows;
 mod audit;
 mod backup;
+mod claims;
 mod commands;
 mod crash;
 mod dashboard;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
+    Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body, broken_assertion,
     fold_closed, fold_settled,
 };
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
+    text::Untrusted,
     time::Timestamp,
     who::Tenant,
 };
@@ -134,6 +135,7 @@ struct Store {
     ended: HashMap<Tenant, Vec<(Seq, ItemId)>>,
     taken: HashMap<Taken, ItemId>,
     details: HashMap<ApprovalId, Vec<u8>>,
+    sealed: HashMap<ApprovalId, Vec<u8>>,
     frames: HashMap<RunId, VecDeque<Vec<u8>>>,
 }
 
@@ -156,6 +158,7 @@ impl Store {
             ended: HashMap::new(),
             taken: HashMap::new(),
             details: HashMap::new(),
+            sealed: HashMap::new(),
             frames: HashMap::new(),
         }
     }
@@ -209,6 +212,10 @@ impl Store {
         }
         self.tip = tip;
         self.details.extend(writes.details);
+        self.sealed.extend(writes.sealed);
+        for id in writes.unsealed {
+            self.sealed.remove(&id);
+        }
         for (run, frame) in writes.frames {
             let frames = self.frames.entry(run).or_default();
             frames.push_back(frame);
@@ -296,12 +303,26 @@ impl Reader for MemoryReader {
         Ok(lock(&self.0.store)?.details.get(&id).cloned())
     }
 
+    fn sealed(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
+        Ok(lock(&self.0.store)?.sealed.get(&id).cloned())
+    }
+
     fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError> {
         Ok(lock(&self.0.store)?.settled(id))
     }
 
     fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError> {
         Ok(lock(&self.0.store)?.closed(id))
+    }
+
+    fn settled_in(&self, run: RunId, step: &Untrusted) -> Result<Vec<Settled>, LogError> {
+        let store = lock(&self.0.store)?;
+        let of_run = store
+            .events
+            .iter()
+            .filter(|event| event.event.run() == Some(run));
+        let asked = asked_in(step, of_run.cloned());
+        Ok(asked.filter_map(|id| store.settled(id)).collect())
     }
 
     fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {

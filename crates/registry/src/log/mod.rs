@@ -13,6 +13,7 @@ use crate::{
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
+    text::Untrusted,
     time::Timestamp,
     who::{Name, Tenant},
 };
@@ -84,6 +85,11 @@ pub struct Writes {
     pub events: Vec<Entry>,
     /// What is large, by the approval it belongs to.
     pub details: Vec<(ApprovalId, Vec<u8>)>,
+    /// Secret answers, sealed by whoever has the key, by the approval they belong to. They are in
+    /// no event.
+    pub sealed: Vec<(ApprovalId, Vec<u8>)>,
+    /// Those that nobody needs any more.
+    pub unsealed: Vec<ApprovalId>,
     /// Foreign originals of a run: why do we think so?
     pub frames: Vec<(RunId, Vec<u8>)>,
 }
@@ -91,7 +97,11 @@ pub struct Writes {
 impl Writes {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.details.is_empty() && self.frames.is_empty()
+        self.events.is_empty()
+            && self.details.is_empty()
+            && self.sealed.is_empty()
+            && self.unsealed.is_empty()
+            && self.frames.is_empty()
     }
 }
 
@@ -133,6 +143,12 @@ pub trait Reader: Send {
     /// [`LogError`].
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError>;
 
+    /// The secret answers of an approval, sealed as they were written.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn sealed(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError>;
+
     /// An approval that has ended, however long ago.
     ///
     /// # Errors
@@ -144,6 +160,12 @@ pub trait Reader: Send {
     /// # Errors
     /// [`LogError`].
     fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError>;
+
+    /// What was asked in one step of a run and has ended, however long ago, in the order in which it was asked.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn settled_in(&self, run: RunId, step: &Untrusted) -> Result<Vec<Settled>, LogError>;
 
     /// What was filed under a key.
     ///
@@ -264,6 +286,21 @@ pub(crate) fn fold_settled(events: impl IntoIterator<Item = Recorded>) -> Option
         state.fold(&recorded);
     }
     state.settled(id?).map(|settled| (**settled).clone())
+}
+
+/// What was asked in one step, of all that was asked in its run.
+pub(crate) fn asked_in(
+    step: &Untrusted,
+    requested: impl IntoIterator<Item = Recorded>,
+) -> impl Iterator<Item = ApprovalId> {
+    requested
+        .into_iter()
+        .filter_map(|recorded| match &*recorded.event {
+            Event::ApprovalRequested { approval } => {
+                (approval.step == *step).then_some(approval.id)
+            }
+            _ => None,
+        })
 }
 
 /// An escalation that is over, folded from the events that are about it.
