@@ -332,6 +332,9 @@ pub(crate) struct Answer {
     /// A field of the form
     #[arg(long = "answer", value_parser = pair, value_name = "NAME=VALUE")]
     pub(crate) answers: Vec<(String, String)>,
+    /// A field of the form, read from a file, so that it stands on no command line; - is standard input
+    #[arg(long = "answer-file", value_parser = pair, value_name = "NAME=FILE")]
+    pub(crate) answer_files: Vec<(String, String)>,
     /// What you want to say with it
     #[arg(long, default_value = "")]
     pub(crate) note: String,

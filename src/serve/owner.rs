@@ -150,11 +150,7 @@ impl Owner {
     ///
     /// # Errors
     /// [`Refusal::Unavailable`] if they cannot be read.
-    pub async fn opened(
-        &self,
-        by: &Name,
-        settled: Arc<Settled>,
-    ) -> Result<Arc<Settled>, Refusal> {
+    pub async fn opened(&self, by: &Name, settled: Arc<Settled>) -> Result<Arc<Settled>, Refusal> {
         let decision = settled.decision();
         let sealed = decision.is_some_and(|decision| decision.answers.has_sealed());
         if !sealed || settled.approval.filed_by != *by {
@@ -167,7 +163,8 @@ impl Owner {
         let sealer = self.shared.sealer().map_err(Refusal::Unavailable)?;
         let secrets = sealer.open(id, &sealed).ok_or_else(|| {
             Refusal::Unavailable(
-                "the secret answers were sealed with another key than the server's sealed.key".into(),
+                "the secret answers were sealed with another key than the server's sealed.key"
+                    .into(),
             )
         })?;
         Ok(Arc::new(settled.opened(&secrets)))
@@ -671,7 +668,8 @@ impl Decider<'_> {
         for event in events {
             match (event, wish) {
                 (
-                    Event::ApprovalGranted { id, decision } | Event::ApprovalRejected { id, decision },
+                    Event::ApprovalGranted { id, decision }
+                    | Event::ApprovalRejected { id, decision },
                     Wish::Decide(decide),
                 ) if decision.answers.has_sealed() => {
                     let given = decide.form.read(&decide.answers);

@@ -25,6 +25,7 @@ mod replay;
 mod rows;
 mod screen;
 mod scripted;
+mod secrets;
 mod server;
 mod steered;
 mod steering;

@@ -177,6 +177,7 @@ fn answers() -> Answers {
         ("i".to_owned(), Answer::Integer(i64::MAX)),
         ("b".to_owned(), Answer::Boolean(true)),
         ("d".to_owned(), Kind::Date.parse("2026-02-28").unwrap()),
+        ("pin".to_owned(), Answer::Sealed),
     ])
 }
 
@@ -804,6 +805,10 @@ fn form() -> Form {
             Wanted::Defaulted(Answer::Text("internal".into())),
         ),
         field("d", Kind::Date, Wanted::Required),
+        Field {
+            secrecy: registry::form::Secrecy::Secret,
+            ..field("pin", Kind::String, Wanted::Required)
+        },
     ])
     .unwrap()
 }
