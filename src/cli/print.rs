@@ -154,6 +154,7 @@ fn answers(answers: &Answers) -> Value {
         Answer::Integer(integer) => json!(integer),
         Answer::Boolean(boolean) => json!(boolean),
         Answer::Date(_) => json!(answer.to_raw()),
+        Answer::Sealed => json!({"sealed": true}),
     };
     let pairs = answers
         .iter()
@@ -229,6 +230,7 @@ fn form(form: &Form) -> Value {
             "options": options,
             "required": required,
             "default": default,
+            "secret": !field.secrecy.is_open(),
         })
     });
     Value::Array(fields.collect())

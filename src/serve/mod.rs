@@ -28,11 +28,13 @@ use crate::wire::{
     status::status,
 };
 
+pub mod checkpoint;
 pub mod clock;
 pub mod home;
 pub mod identity;
 pub mod owner;
 pub mod reserve;
+pub mod sealed;
 pub mod stop;
 
 mod agent;

@@ -3,6 +3,8 @@
 
 mod answers;
 mod arrows;
+mod audit;
+mod backup;
 mod claims;
 mod commands;
 mod crash;

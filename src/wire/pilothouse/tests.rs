@@ -781,6 +781,7 @@ fn form() -> Form {
         help: "advice".into(),
         kind,
         presence,
+        secrecy: registry::form::Secrecy::Open,
     };
     let options = ["public", "internal"].map(|value| Choice {
         value: value.into(),

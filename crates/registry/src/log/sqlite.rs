@@ -35,10 +35,10 @@ use crate::{
 };
 
 /// The tables as they are now. A file with a larger number was written by a newer version.
-const SCHEMA: i64 = 3;
+pub(super) const SCHEMA: i64 = 3;
 
 /// What tells a file of ours from another program's: `PILT`.
-const APPLICATION_ID: i64 = 0x5049_4c54;
+pub(super) const APPLICATION_ID: i64 = 0x5049_4c54;
 
 /// Before 3.51.3 a reset of the WAL could damage what was committed (`ENGINE` §4).
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -74,6 +74,7 @@ const TABLES: &str = "
     CREATE INDEX ev_record ON ev(run, seq) WHERE kind BETWEEN 40 AND 49;
     CREATE TABLE detail(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE frame(run TEXT, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY(run, n)) STRICT;
+    CREATE TABLE sealed(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE meta(k TEXT PRIMARY KEY, v ANY) STRICT, WITHOUT ROWID;
     INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 3);
 ";
@@ -89,6 +90,7 @@ const FROM_SCHEMA_1: &str = "
 
 const FROM_SCHEMA_2: &str = "
     CREATE INDEX ev_asked ON ev(run, seq) WHERE kind = 1;
+    CREATE TABLE sealed(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     UPDATE meta SET v = 3 WHERE k = 'schema';
 ";
 
@@ -102,6 +104,9 @@ const PREPARED: &str = "
     PRAGMA wal_autocheckpoint = 0;
     PRAGMA journal_size_limit = 67108864;
 ";
+
+/// A restored log has another epoch, and its chain begins where it began.
+const FIRST: &str = "SELECT v FROM meta WHERE k = 'chain_epoch'";
 
 const TIP: &str = "SELECT seq, at, hash FROM ev ORDER BY seq DESC LIMIT 1";
 
@@ -143,6 +148,8 @@ const ALL: i64 = -1;
 pub struct Sqlite {
     file: File,
     epoch: Epoch,
+    /// What the chain begins with: the epoch, unless the log was restored.
+    first: String,
     seen: Seq,
 }
 
@@ -171,9 +178,12 @@ impl Sqlite {
             Found::Nothing | Found::Older(_) => file.begin()?,
         }
         file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-        let epoch = file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
+        let epoch: Option<Epoch> =
+            file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
         let epoch = epoch.ok_or_else(|| file.foreign("it has no epoch"))?;
+        let first = file.one(FIRST, [], |row| row.get(0))?;
         Ok(Self {
+            first: first.unwrap_or_else(|| epoch.clone()),
             file,
             epoch,
             seen: 0,
@@ -185,7 +195,7 @@ impl Sqlite {
     /// # Errors
     /// [`LogError::Broken`] names the first event that is not what was written.
     pub fn verify(&self) -> Result<Seq, LogError> {
-        let tip = Tip::of_nothing(&self.epoch);
+        let tip = Tip::of_nothing(&self.first);
         let followed = self.file.follow(tip);
         followed
             .map_err(|error| self.file.said(error))?
@@ -217,7 +227,7 @@ impl Log for Sqlite {
         let file = &self.file;
         let tx = Transaction::new_unchecked(&file.db, TransactionBehavior::Immediate);
         let tx = tx.map_err(|error| file.said(error))?;
-        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.epoch));
+        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.first));
         if tip.seq < self.seen {
             return Err(LogError::Broken(format!(
                 "{}: it ends at event {}, but event {} was there: it was replaced or restored",
@@ -304,6 +314,13 @@ impl Turn for SqliteTurn<'_> {
         for (id, bytes) in &writes.details {
             let sql = "INSERT INTO detail VALUES (?1, ?2)";
             file.run(sql, params![id.to_string(), bytes])?;
+        }
+        for (id, bytes) in &writes.sealed {
+            let sql = "INSERT OR REPLACE INTO sealed VALUES (?1, ?2)";
+            file.run(sql, params![id.to_string(), bytes])?;
+        }
+        for id in &writes.unsealed {
+            file.run("DELETE FROM sealed WHERE id = ?1", [id.to_string()])?;
         }
         for (run, bytes) in &writes.frames {
             file.keep_frame(*run, bytes)?;
@@ -597,8 +614,18 @@ impl Reader for File {
         self.events(EVENTS, params![number(after), count(limit)])
     }
 
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        let sql = "SELECT hash FROM ev WHERE seq = ?1";
+        self.one(sql, [number(seq)], |row| hash(row, 0))
+    }
+
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
         let sql = "SELECT bytes FROM detail WHERE id = ?1";
+        self.one(sql, [id.to_string()], |row| row.get(0))
+    }
+
+    fn sealed(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
+        let sql = "SELECT bytes FROM sealed WHERE id = ?1";
         self.one(sql, [id.to_string()], |row| row.get(0))
     }
 
