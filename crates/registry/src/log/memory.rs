@@ -10,6 +10,7 @@ use std::{
 use super::{
     Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body, broken_assertion,
     fold_closed, fold_settled,
+    history::{Ends, HistoryPage, HistoryQuery, first_at, page},
 };
 use crate::{
     approval::{ApprovalId, Settled},
@@ -272,6 +273,29 @@ impl Store {
     }
 }
 
+impl Ends for Store {
+    fn ends(
+        &self,
+        tenant: &Tenant,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<(Seq, ItemId)>, LogError> {
+        let ended = self.ended.get(tenant).map_or(&[][..], Vec::as_slice);
+        let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
+        Ok(ended.iter().rev().take(limit).copied().collect())
+    }
+
+    fn whole(&self, id: ItemId) -> Result<Option<Ended>, LogError> {
+        Ok(self.ended(id))
+    }
+
+    fn first_at(&self, at: Timestamp) -> Result<Seq, LogError> {
+        first_at(self.tip.seq, at, |seq| {
+            Ok(self.at(seq).map(|event| event.at))
+        })
+    }
+}
+
 fn takes(recorded: &Recorded) -> Vec<Taken> {
     let (tenant, event) = (&recorded.scope.tenant, &recorded.event);
     let decision = event.decision().cloned();
@@ -339,20 +363,8 @@ impl Reader for MemoryReader {
         Ok(lock(&self.0.store)?.approval(&decision))
     }
 
-    fn history(
-        &self,
-        tenant: &Tenant,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Ended>, LogError> {
-        let store = lock(&self.0.store)?;
-        let before = before.unwrap_or(Seq::MAX);
-        let ended = store.ended.get(tenant).map_or(&[][..], Vec::as_slice);
-        let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
-        let newest_first = ended.iter().rev().take(limit);
-        Ok(newest_first
-            .filter_map(|(_, id)| store.ended(*id))
-            .collect())
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, LogError> {
+        page(&*lock(&self.0.store)?, query)
     }
 
     fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {

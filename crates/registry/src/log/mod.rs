@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::{
     approval::{ApprovalId, Settled},
     digest::Sha256,
-    escalation::{Closed, Ended, EscalationId},
+    escalation::{Closed, EscalationId},
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
@@ -19,12 +19,14 @@ use crate::{
 };
 
 mod file;
+mod history;
 mod memory;
 mod sqlite;
 #[cfg(test)]
 mod tests;
 
 pub use file::{Copied, Fault, LogFile, Stored};
+pub use history::{EndedAs, Filter, HistoryPage, HistoryQuery, LOOKED_AT};
 pub use memory::Memory;
 pub use sqlite::Sqlite;
 
@@ -183,17 +185,11 @@ pub trait Reader: Send {
         decision: &DecisionId,
     ) -> Result<Option<ApprovalId>, LogError>;
 
-    /// At most `limit` approvals and escalations of `tenant` that ended before the event `before`,
-    /// newest first.
+    /// Approvals and escalations that ended, newest first: one page of them.
     ///
     /// # Errors
     /// [`LogError`].
-    fn history(
-        &self,
-        tenant: &Tenant,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Ended>, LogError>;
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, LogError>;
 
     /// What a run said, planned and did, oldest first, at most `limit` events after `after`.
     ///
