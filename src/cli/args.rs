@@ -161,6 +161,19 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "")]
         note: String,
     },
+    /// Prove the log, or hand it over
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Copy the log into a file, also while a server writes it
+    Backup {
+        /// The file; it must not be there yet
+        file: PathBuf,
+    },
+    /// Begin anew with the log in a backup; the log that is there is kept beside it
+    Restore {
+        /// The backup
+        file: PathBuf,
+    },
     /// Who the server says you are
     Whoami,
     /// Make a bearer token: prints it, and what to add to the token file
@@ -175,6 +188,46 @@ pub(crate) enum Verb {
         #[arg(long, default_value = "default")]
         tenant: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Follow the whole chain and every signed checkpoint; also while a server runs, also of a backup
+    Verify(Verify),
+    /// Every recorded event, oldest first, one JSON object a line
+    Export(Export),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Verify {
+    /// A log file [default: that of the data directory]
+    #[arg(long, value_name = "DB")]
+    pub(crate) file: Option<PathBuf>,
+    /// The checkpoints [default: those beside the log]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoints: Option<PathBuf>,
+    /// The public key; of a copy that is kept elsewhere, it proves the most [default: DIR/audit.pub]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// A log file [default: that of the data directory]
+    #[arg(long, value_name = "DB")]
+    pub(crate) file: Option<PathBuf>,
+    /// Where to; it must not be there yet [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Only from this moment on, as 2026-11-30T14:04:22Z or 2026-11-30
+    #[arg(long, value_parser = day_or_moment, value_name = "TIME")]
+    pub(crate) since: Option<Timestamp>,
+    /// Only before this moment
+    #[arg(long, value_parser = day_or_moment, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
+    /// Only of this run: our id
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -242,7 +295,8 @@ pub(crate) struct File {
     /// Its arguments: a JSON object
     #[arg(long, requires = "tool", value_name = "JSON")]
     pub(crate) args: Option<String>,
-    /// A field to fill in: NAME:TYPE[:A|B|C][=DEFAULT]; types are string, text, number, integer, boolean, enum, date
+    /// A field to fill in: NAME:TYPE[:A|B|C][=DEFAULT]; types are string, text, number, integer, boolean, enum, date, and
+    /// secret: a string whose answer only the agent gets
     #[arg(long = "field", value_name = "FIELD")]
     pub(crate) fields: Vec<String>,
     /// Who may answer
@@ -281,6 +335,9 @@ pub(crate) struct Answer {
     /// A field of the form
     #[arg(long = "answer", value_parser = pair, value_name = "NAME=VALUE")]
     pub(crate) answers: Vec<(String, String)>,
+    /// A field of the form, read from a file, so that it stands on no command line; - is standard input
+    #[arg(long = "answer-file", value_parser = pair, value_name = "NAME=FILE")]
+    pub(crate) answer_files: Vec<(String, String)>,
     /// What you want to say with it
     #[arg(long, default_value = "")]
     pub(crate) note: String,
@@ -323,6 +380,14 @@ fn moment(text: &str) -> Result<Timestamp, String> {
         .parse()
         .map_err(|_| format!("'{text}' is no moment; write 2026-11-30T14:04:22Z"))?;
     Ok(Timestamp::from_ms(moment.as_millisecond()))
+}
+
+/// A day begins at midnight UTC.
+fn day_or_moment(text: &str) -> Result<Timestamp, String> {
+    moment(text).or_else(|_| {
+        moment(&format!("{text}T00:00:00Z"))
+            .map_err(|_| format!("'{text}' is no moment; write 2026-11-30T14:04:22Z or 2026-11-30"))
+    })
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io::Read as _, time::Duration};
 use registry::{
     Asks, Detail, Untrusted,
     approval::{Filing, Hold, OnDeadline, Outcome, Risk, Settled, Subject},
-    form::{Choice, Field, Form, Kind, Presence},
+    form::{Choice, Field, Form, Kind, Presence, Secrecy},
     names::Key,
 };
 
@@ -136,7 +136,7 @@ fn field_of(text: &str) -> Result<Field, Stopped> {
     })?;
     let options = parts.next();
     let kind = match word {
-        "string" => Kind::String,
+        "string" | "secret" => Kind::String,
         "text" => Kind::Text,
         "number" => Kind::Number,
         "integer" => Kind::Integer,
@@ -152,7 +152,7 @@ fn field_of(text: &str) -> Result<Field, Stopped> {
             Kind::Enum(options.split('|').map(choice).collect())
         }
         other => {
-            let types = "string, text, number, integer, boolean, enum, date";
+            let types = "string, text, number, integer, boolean, enum, date, secret";
             return Err(fault(format!("'{other}' is not one of {types}")));
         }
     };
@@ -166,12 +166,17 @@ fn field_of(text: &str) -> Result<Field, Stopped> {
             Presence::Defaulted(default.map_err(|problem| fault(format!("the default {problem}")))?)
         }
     };
+    let secrecy = match word {
+        "secret" => Secrecy::Secret,
+        _ => Secrecy::Open,
+    };
     Ok(Field {
         name: name.into(),
         label: Untrusted::default(),
         help: Untrusted::default(),
         kind,
         presence,
+        secrecy,
     })
 }
 

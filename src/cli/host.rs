@@ -17,12 +17,13 @@ use super::{args, exit::Stopped, place::hash_of_token};
 use crate::{
     connect::Client,
     serve::{
-        Listeners, Server, SocketFile,
+        Listeners, Server, SocketFile, checkpoint,
         clock::Clock,
         home::Home,
         identity::Identity,
         listen_on_loopback, listen_on_socket,
         owner::{Fatal, Owner},
+        sealed::Sealer,
         stop::Stop,
     },
     sources::goldfive::{self, Door},
@@ -96,6 +97,7 @@ impl Host {
             .map_err(|error| Stopped::fault(error.to_string()))?;
         let owner = Owner::start(Box::new(log), clock, Some(home.reserve()), fatal)
             .map_err(|error| Stopped::fault(error.to_string()))?;
+        owner.seal_with(Sealer::of(home.dir()).map_err(Stopped::fault)?);
         let stop = Stop::default();
         let tcp = doors.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
         let goldfive = doors
@@ -117,6 +119,8 @@ impl Host {
             (door, listener)
         });
         let lost = owner.clone();
+        let mut checkpoints = checkpoint::Keeper::of(home.dir());
+        let (noted, stopping) = (owner.clone(), stop.clone());
         let serving = tokio::spawn(async move {
             goldfive::part_from_the_lost(&lost).await;
             let door = async {
@@ -125,7 +129,10 @@ impl Host {
                     None => Ok(()),
                 }
             };
-            let (served, let_in) = tokio::join!(server.run(listeners), door);
+            let kept = checkpoints.keep(&noted, &stopping);
+            let (served, let_in, ()) = tokio::join!(server.run(listeners), door, kept);
+            // Whatever was recorded until the end is signed.
+            checkpoints.write(&noted).await;
             served
                 .and(let_in)
                 .map_err(|error| Stopped::fault(format!("the server failed: {error}")))

@@ -1,6 +1,8 @@
 //! The subcommands; each is a few lines that call the rest.
 
 mod args;
+mod audit;
+mod backup;
 mod dashboard;
 mod demo;
 mod exit;
@@ -89,6 +91,10 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
         }
         Some(Verb::Extend { id, by }) => verbs::extend(&place, &id, by).await,
         Some(Verb::Dismiss { id, note }) => verbs::dismiss(&place, &id, note).await,
+        Some(Verb::Audit(args::Audit::Verify(verify))) => audit::verify(&place, &verify),
+        Some(Verb::Audit(args::Audit::Export(export))) => audit::export(&place, &export),
+        Some(Verb::Backup { file }) => backup::backup(&place, &file),
+        Some(Verb::Restore { file }) => backup::restore(&place, &file),
         Some(Verb::Whoami) => verbs::whoami(&place).await,
         Some(Verb::Token {
             name,

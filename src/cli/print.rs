@@ -160,6 +160,7 @@ fn answers(answers: &Answers) -> Value {
         Answer::Integer(integer) => json!(integer),
         Answer::Boolean(boolean) => json!(boolean),
         Answer::Date(_) => json!(answer.to_raw()),
+        Answer::Sealed => json!({"sealed": true}),
     };
     let pairs = answers
         .iter()
@@ -240,6 +241,7 @@ fn form(form: &Form) -> Value {
             "options": options,
             "required": required,
             "default": default,
+            "secret": !field.secrecy.is_open(),
         })
     });
     Value::Array(fields.collect())

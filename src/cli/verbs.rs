@@ -323,13 +323,17 @@ pub(crate) async fn decide(place: &Place, answer: Answer, verdict: Verdict) -> R
         Some(decision) => decision.clone(),
         None => random_id("cli")?,
     };
+    let mut given: RawAnswers = answer.answers.into_iter().collect();
+    for (name, file) in answer.answer_files {
+        given.insert(name, answer_in(&file)?);
+    }
     let behalf = answer.on_behalf_of.as_deref().map(Name::parse);
     let decide = Decide {
         id,
         decision: DecisionId::parse(&decision)?,
         verdict,
         digest,
-        answers: answer.answers.into_iter().collect::<RawAnswers>(),
+        answers: given,
         note: answer.note.into(),
         seen: Seen::Quoted,
         on_behalf_of: behalf.transpose()?,
@@ -347,6 +351,17 @@ pub(crate) async fn decide(place: &Place, answer: Answer, verdict: Verdict) -> R
     };
     print::line(words)?;
     Ok(exit::DONE)
+}
+
+/// What a file says, without the line break at its end.
+fn answer_in(file: &str) -> Result<String, Stopped> {
+    let said = match file {
+        "-" => std::io::read_to_string(std::io::stdin()),
+        path => std::fs::read_to_string(path),
+    };
+    let said = said.map_err(|error| Stopped::usage(format!("{file}: {error}")))?;
+    let said = said.strip_suffix('\n').unwrap_or(&said);
+    Ok(said.strip_suffix('\r').unwrap_or(said).to_owned())
 }
 
 /// The whole card, and one question. No terminal, no question: a pipe cannot see a card.

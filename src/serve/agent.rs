@@ -134,7 +134,10 @@ impl Server {
             return Err(Refusal::NotYours("another agent filed this one"));
         }
         let pending = match stands {
-            Stands::Settled(settled) => return Ok(wire::settled_await(&settled)),
+            Stands::Settled(settled) => {
+                let opened = self.owner.opened(by.name(), settled).await?;
+                return Ok(wire::settled_await(&opened));
+            }
             Stands::Pending(pending) => pending,
         };
         // Told before, and the answer was lost on the way.
@@ -159,7 +162,8 @@ impl Server {
             if let Some(wait) = &wish.wait {
                 self.waits.forget(by.name(), wish.id, wait);
             }
-            return Ok(wire::settled_await(&settled));
+            let opened = self.owner.opened(by.name(), settled).await?;
+            return Ok(wire::settled_await(&opened));
         }
         if stopped {
             return Err(Refusal::Unavailable("the server is stopping".into()));
@@ -325,14 +329,17 @@ impl AgentService for Server {
         request: Request<ClaimRequest>,
     ) -> Result<Response<ClaimResponse>, Status> {
         let by = self.agent(&request)?;
-        let tenant = by.tenant().clone();
+        let (tenant, name) = (by.tenant().clone(), by.name().clone());
         let Reply::Claimed(ids) = self.wish(by, wire::claim(request.into_inner())).await? else {
             return Err(Status::internal("decisions were taken and are not there"));
         };
         let mut decisions = Vec::new();
         for id in ids {
             match self.owner.approval(&tenant, id).await {
-                Ok(Stands::Settled(settled)) => decisions.push(settled),
+                Ok(Stands::Settled(settled)) => {
+                    let opened = self.owner.opened(&name, settled).await;
+                    decisions.push(opened.map_err(|refusal| status(&refusal))?);
+                }
                 Ok(Stands::Pending(_)) => return Err(status(&Refusal::StillPending)),
                 Err(refusal) => return Err(status(&refusal)),
             }

@@ -11,6 +11,9 @@ use registry::log::{LogError, Sqlite};
 
 use super::reserve::Reserve;
 
+/// The log's file in a data directory.
+pub const LOG: &str = "pilothouse.db";
+
 /// A data directory that this process holds for life.
 #[derive(Debug)]
 pub struct Home {
@@ -61,12 +64,17 @@ impl Home {
         Ok(Self { dir, _lock: lock })
     }
 
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Opens the log.
     ///
     /// # Errors
     /// [`LogError`].
     pub fn log(&self) -> Result<Sqlite, LogError> {
-        Sqlite::open(self.dir.join("pilothouse.db"))
+        Sqlite::open(self.dir.join(LOG))
     }
 
     /// Keeps room for decisions.

@@ -29,12 +29,14 @@ use crate::wire::{
     status::status,
 };
 
+pub mod checkpoint;
 pub mod clock;
 pub mod gate;
 pub mod home;
 pub mod identity;
 pub mod owner;
 pub mod reserve;
+pub mod sealed;
 pub mod stop;
 
 mod agent;

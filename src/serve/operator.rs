@@ -7,7 +7,7 @@ use registry::{
     Wish,
     decide::Reply,
     event::Recorded,
-    log::Reader,
+    log::{HistoryQuery, Reader},
     state::Row,
     who::{Verb, may, sees},
 };
@@ -189,13 +189,9 @@ impl Server {
         let (limit, mut before) = wire::history(request)?;
         let (mut shown, mut room) = (Vec::new(), wire::Room::default());
         loop {
-            let tenant = by.tenant().clone();
-            let page = self
-                .owner
-                .read_log(move |log| log.history(&tenant, before, HISTORY_PAGE));
-            let page = page.await?;
-            let last = page.len() < HISTORY_PAGE;
-            for ended in page {
+            let query = HistoryQuery::all(by.tenant(), before, HISTORY_PAGE);
+            let page = self.owner.read_log(move |log| log.history(&query)).await?;
+            for ended in page.ended {
                 if sees(by, &ended.scope()) {
                     let item = wire::ended_item(&ended);
                     if !room.takes(&item) {
@@ -208,9 +204,10 @@ impl Server {
                     return Ok(wire::history_page(shown, before));
                 }
             }
-            if last {
+            let Some(next) = page.next else {
                 return Ok(wire::history_page(shown, None));
-            }
+            };
+            before = Some(next);
         }
     }
 }

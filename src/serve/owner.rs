@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -29,6 +29,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::{
     clock::{Believed, Clock},
     reserve::Reserve,
+    sealed::Sealer,
 };
 
 /// Commands that may wait; past it, callers are told `Busy`.
@@ -62,6 +63,17 @@ struct Shared {
     reader: Mutex<Box<dyn Reader>>,
     epoch: Epoch,
     clock: Believed,
+    sealer: OnceLock<Sealer>,
+}
+
+impl Shared {
+    /// Where nobody gave a key that is kept, one for as long as this process lives.
+    fn sealer(&self) -> Result<&Sealer, String> {
+        if self.sealer.get().is_none() {
+            let _ = self.sealer.set(Sealer::for_now()?);
+        }
+        self.sealer.get().ok_or_else(|| "no key".into())
+    }
 }
 
 struct Job {
@@ -117,6 +129,7 @@ impl Owner {
             epoch: log.epoch().clone(),
             committed: RwLock::new(working.clone()),
             clock,
+            sealer: OnceLock::new(),
         });
         let (queue, jobs) = sync_channel(QUEUE_COMMANDS);
         let desk = Desk {
@@ -131,6 +144,36 @@ impl Owner {
             .spawn(move || desk.serve_until_dropped(&jobs, &fatal))
             .map_err(|error| LogError::Broken(format!("no thread: {error}")))?;
         Ok(Self { queue, shared })
+    }
+
+    /// From now on secret answers are sealed with this key. The first one stays.
+    pub fn seal_with(&self, sealer: Sealer) {
+        let _ = self.shared.sealer.set(sealer);
+    }
+
+    /// An approval that has ended, with its secret answers: for the agent that filed it, and nobody
+    /// else. Once it was reported applied they are gone, and stand as sealed for it, too.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`] if they cannot be read.
+    pub async fn opened(&self, by: &Name, settled: Arc<Settled>) -> Result<Arc<Settled>, Refusal> {
+        let decision = settled.decision();
+        let sealed = decision.is_some_and(|decision| decision.answers.has_sealed());
+        if !sealed || settled.approval.filed_by != *by {
+            return Ok(settled);
+        }
+        let id = settled.approval.id;
+        let Some(sealed) = self.read_log(move |log| log.sealed(id)).await? else {
+            return Ok(settled);
+        };
+        let sealer = self.shared.sealer().map_err(Refusal::Unavailable)?;
+        let secrets = sealer.open(id, &sealed).ok_or_else(|| {
+            Refusal::Unavailable(
+                "the secret answers were sealed with another key than the server's sealed.key"
+                    .into(),
+            )
+        })?;
+        Ok(Arc::new(settled.opened(&secrets)))
     }
 
     /// Has a wish judged. What it changed is durable when this returns.
@@ -603,6 +646,10 @@ impl Decider<'_> {
         fold(self.working, &mut batch, passed, &deadline, None, now);
         for mut job in jobs {
             let judged = self.judge(&mut job.command, now)?;
+            let judged = judged.and_then(|events| {
+                self.keep_secrets(&mut batch.writes, &job.command.wish, &events)?;
+                Ok(events)
+            });
             let reply = match judged {
                 Ok(events) => {
                     keep_detail(&mut batch.writes, &job, &events);
@@ -619,6 +666,34 @@ impl Decider<'_> {
             batch.answers.push((job.answer, reply));
         }
         Ok(batch)
+    }
+
+    /// What is secret of an answer goes to its own place, sealed, in the same commit; what was
+    /// carried out needs its secrets no more.
+    fn keep_secrets(
+        &self,
+        writes: &mut Writes,
+        wish: &Wish,
+        events: &[Event],
+    ) -> Result<(), Refusal> {
+        for event in events {
+            match (event, wish) {
+                (
+                    Event::ApprovalGranted { id, decision }
+                    | Event::ApprovalRejected { id, decision },
+                    Wish::Decide(decide),
+                ) if decision.answers.has_sealed() => {
+                    let given = decide.form.read(&decide.answers);
+                    let secrets = decide.form.secrets(&given.map_err(Refusal::Answers)?);
+                    let sealer = self.shared.sealer().map_err(Refusal::Unavailable)?;
+                    let sealed = sealer.seal(*id, &secrets).map_err(Refusal::Unavailable)?;
+                    writes.sealed.push((*id, sealed));
+                }
+                (Event::DecisionApplied { id, .. }, _) => writes.unsealed.push(*id),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn fold_all(

@@ -36,6 +36,7 @@ fn field(name: &str, kind: Kind, presence: Presence) -> Field {
         help: "".into(),
         kind,
         presence,
+        secrecy: registry::form::Secrecy::Open,
     }
 }
 

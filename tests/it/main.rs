@@ -3,6 +3,8 @@
 
 mod answers;
 mod arrows;
+mod audit;
+mod backup;
 mod claims;
 mod commands;
 mod corpus;
@@ -32,6 +34,7 @@ mod replay;
 mod rows;
 mod screen;
 mod scripted;
+mod secrets;
 mod server;
 mod steered;
 mod steering;

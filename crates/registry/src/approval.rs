@@ -448,6 +448,16 @@ pub struct Settled {
 }
 
 impl Settled {
+    /// The same with its secret answers, for the agent that filed it.
+    #[must_use]
+    pub fn opened(&self, secrets: &Answers) -> Self {
+        let mut opened = self.clone();
+        if let Outcome::Granted(decision) | Outcome::Rejected(decision) = &mut opened.outcome {
+            decision.answers = std::mem::take(&mut decision.answers).opened(secrets);
+        }
+        opened
+    }
+
     /// The decision of a person, where one decided.
     pub fn decision(&self) -> Option<&Decision> {
         match &self.outcome {

@@ -1,6 +1,6 @@
 //! Wishes: what agents, people and our own timers want done.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
     approval::{AppliedResult, ApprovalId, Filing, Seen, Settled, Verdict},
@@ -315,7 +315,7 @@ pub struct GiveBack {
 }
 
 /// A person answers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Decide {
     /// What.
     pub id: ApprovalId,
@@ -339,6 +339,23 @@ pub struct Decide {
     pub past: Option<Arc<Settled>>,
     /// Which question this decision id decided before, if State does not know it.
     pub decided_before: Option<ApprovalId>,
+}
+
+/// Of the answers only which there are: one of them may be secret, and the form that says so comes
+/// later.
+impl fmt::Debug for Decide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decide")
+            .field("id", &self.id)
+            .field("decision", &self.decision)
+            .field("verdict", &self.verdict)
+            .field("digest", &self.digest)
+            .field("answers", &self.answers.keys())
+            .field("note", &self.note)
+            .field("seen", &self.seen)
+            .field("on_behalf_of", &self.on_behalf_of)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a foreign agent did already.

@@ -230,6 +230,10 @@ fn field(field: &Field) -> Json<'_> {
         ("presence", Json::text(presence)),
     ];
     entries.extend(default.map(|default| ("default", answer(default))));
+    // Only where there is one, so that what was filed before keeps its digest.
+    if !field.secrecy.is_open() {
+        entries.push(("secrecy", Json::text("secret")));
+    }
     if let Kind::Enum(choices) = &field.kind {
         entries.push(("options", Json::List(choices.iter().map(choice).collect())));
     }

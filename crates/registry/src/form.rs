@@ -36,6 +36,27 @@ pub struct Field {
     /// Whether there must be one.
     #[serde(default)]
     pub presence: Presence,
+    /// Whether its answer is for the agent alone: everybody else sees that it was given, sealed.
+    #[serde(default, skip_serializing_if = "Secrecy::is_open")]
+    pub secrecy: Secrecy,
+}
+
+/// Who sees the answer to a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Secrecy {
+    /// Whoever sees the approval.
+    #[default]
+    Open,
+    /// Only the agent that filed it.
+    Secret,
+}
+
+impl Secrecy {
+    /// Whether there is nothing to hide.
+    pub fn is_open(&self) -> bool {
+        *self == Self::Open
+    }
 }
 
 /// What an answer may be.
@@ -96,7 +117,12 @@ pub enum Answer {
     Boolean(bool),
     /// Of a date.
     Date(#[serde(with = "full_date")] Date),
+    /// Of a secret field, as everybody sees it but the agent.
+    Sealed,
 }
+
+/// What stands where a secret answer was given.
+pub const SEALED: &str = "(sealed)";
 
 /// A finite number, never minus zero: so equal numbers are written alike.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -150,6 +176,12 @@ pub enum FormError {
     /// Empty is what such a field refuses.
     #[error("the default of '{0}' is empty, but the field needs an answer: make it optional")]
     EmptyDefault(String),
+    /// What is chosen from a list that everybody sees is no secret.
+    #[error("'{0}' cannot be secret: only a string or a text can")]
+    SecretKind(String),
+    /// A default stands on the card, where everybody reads it.
+    #[error("the secret field '{0}' cannot have a default: everybody would read it on the card")]
+    SecretDefault(String),
 }
 
 /// What is wrong with one answer, by the label the person sees.
@@ -263,6 +295,29 @@ impl Form {
             .collect()
     }
 
+    /// What is secret of the answers, for the agent that filed the form.
+    pub fn secrets(&self, answers: &Answers) -> Answers {
+        let secret = answers.0.iter().filter(|(name, _)| self.hides(name));
+        Answers(
+            secret
+                .map(|(name, answer)| (name.clone(), answer.clone()))
+                .collect(),
+        )
+    }
+
+    /// The answers as everybody may see them: of what is secret, only that it was given.
+    #[must_use]
+    pub fn sealed(&self, mut answers: Answers) -> Answers {
+        let secret = answers.0.iter_mut().filter(|(name, _)| self.hides(name));
+        secret.for_each(|(_, answer)| *answer = Answer::Sealed);
+        answers
+    }
+
+    fn hides(&self, name: &str) -> bool {
+        let secret = |field: &Field| field.name == name && !field.secrecy.is_open();
+        self.fields.iter().any(secret)
+    }
+
     fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field.name == name)
     }
@@ -290,6 +345,9 @@ impl Field {
         if let Kind::Enum(choices) = &self.kind {
             self.check_choices(choices)?;
         }
+        if !self.secrecy.is_open() {
+            self.check_secret()?;
+        }
         match &self.presence {
             Presence::Required => Ok(()),
             Presence::Optional(default) => self.check_default(default),
@@ -297,6 +355,19 @@ impl Field {
                 Err(FormError::EmptyDefault(self.name.clone()))
             }
             Presence::Defaulted(default) => self.check_default(default),
+        }
+    }
+
+    fn check_secret(&self) -> Result<(), FormError> {
+        if !matches!(self.kind, Kind::String | Kind::Text) {
+            return Err(FormError::SecretKind(self.name.clone()));
+        }
+        match &self.presence {
+            Presence::Defaulted(_) => Err(FormError::SecretDefault(self.name.clone())),
+            Presence::Optional(default) if !default.to_raw().is_empty() => {
+                Err(FormError::SecretDefault(self.name.clone()))
+            }
+            Presence::Required | Presence::Optional(_) => Ok(()),
         }
     }
 
@@ -409,7 +480,8 @@ impl Kind {
 }
 
 impl Answer {
-    /// The answer as a person would type it; its kind reads it back as the same answer.
+    /// The answer as a person would type it; its kind reads it back as the same answer. Of a sealed
+    /// one, the mark that says so.
     pub fn to_raw(&self) -> String {
         match self {
             Self::Text(text) => text.raw().to_owned(),
@@ -417,6 +489,7 @@ impl Answer {
             Self::Integer(integer) => integer.to_string(),
             Self::Boolean(boolean) => boolean.to_string(),
             Self::Date(date) => date.to_string(),
+            Self::Sealed => SEALED.to_owned(),
         }
     }
 }
@@ -469,6 +542,31 @@ impl Answers {
     /// Answers that a form accepted before they were written; only for log and wire.
     pub fn written(answers: impl IntoIterator<Item = (String, Answer)>) -> Self {
         Self(answers.into_iter().collect())
+    }
+
+    /// With what was sealed put back, for the agent that may have it.
+    #[must_use]
+    pub fn opened(mut self, secrets: &Self) -> Self {
+        let sealed = self
+            .0
+            .iter_mut()
+            .filter(|(_, answer)| **answer == Answer::Sealed);
+        for (name, answer) in sealed {
+            if let Some(secret) = secrets.0.get(name) {
+                answer.clone_from(secret);
+            }
+        }
+        self
+    }
+
+    /// Whether something in it is sealed.
+    pub fn has_sealed(&self) -> bool {
+        self.0.values().any(|answer| *answer == Answer::Sealed)
+    }
+
+    /// Whether nothing was answered.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The answer to one field.
@@ -575,6 +673,7 @@ mod tests {
             help: Untrusted::default(),
             kind,
             presence,
+            secrecy: Secrecy::Open,
         }
     }
 
@@ -955,5 +1054,63 @@ mod tests {
             r#"{"d":{"date":"2026-02-28"},"n":{"integer":9223372036854775807},"vis":{"text":"public"}}"#
         );
         assert_eq!(serde_json::from_str::<Answers>(&json).unwrap(), answers);
+    }
+
+    /// Issue 4: what everybody reads on the card, or chooses from it, is no secret.
+    #[test]
+    fn a_secret_is_typed_and_stands_nowhere_before() {
+        let optional = |text: &str| Presence::Optional(Answer::Text(text.into()));
+        let defaulted = Presence::Defaulted(text("hunter2"));
+        let rows = [
+            (Kind::String, Presence::Required, Ok(())),
+            (Kind::Text, optional(""), Ok(())),
+            (
+                Kind::String,
+                defaulted,
+                Err(FormError::SecretDefault("f".into())),
+            ),
+            (
+                Kind::Text,
+                optional("hunter2"),
+                Err(FormError::SecretDefault("f".into())),
+            ),
+            (
+                Kind::Integer,
+                Presence::Required,
+                Err(FormError::SecretKind("f".into())),
+            ),
+            (
+                options(&["a"]),
+                Presence::Required,
+                Err(FormError::SecretKind("f".into())),
+            ),
+        ];
+        for (kind, presence, expected) in rows {
+            let field = Field {
+                secrecy: Secrecy::Secret,
+                ..field("f", kind, presence)
+            };
+            assert_eq!(Form::new(vec![field]).map(drop), expected);
+        }
+    }
+
+    #[test]
+    fn a_sealed_answer_says_only_that_it_was_given_and_opens_for_who_has_the_secret() {
+        let secret = Field {
+            secrecy: Secrecy::Secret,
+            ..field("pin", Kind::String, Presence::Required)
+        };
+        let form = Form::new(vec![secret, field("why", Kind::Text, Presence::Required)]).unwrap();
+        let raw = [("pin", "hunter2"), ("why", "lost")].map(|(k, v)| (k.into(), v.into()));
+        let given = form.read(&raw.into()).unwrap();
+        let secrets = form.secrets(&given);
+        let sealed = form.sealed(given.clone());
+        assert!(sealed.has_sealed() && !given.has_sealed());
+        let written = serde_json::to_string(&sealed).unwrap();
+        assert_eq!(written, r#"{"pin":"sealed","why":{"text":"lost"}}"#);
+        assert_eq!(serde_json::from_str::<Answers>(&written).unwrap(), sealed);
+        assert!(!format!("{sealed:?}").contains("hunter2"));
+        assert_eq!(secrets.iter().count(), 1);
+        assert_eq!(sealed.opened(&secrets), given);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ratatui_textarea::TextArea;
+use ratatui_textarea::{CursorMove, TextArea};
 use registry::{
     Untrusted,
     form::{Field, Kind, Presence},
@@ -113,7 +113,14 @@ impl FieldRows<'_> {
         let has_cursor = self.paper.hand == Hand::Field(self.at);
         let before = self.lines.len();
         let (mut head, label) = self.head(field, has_cursor, text.label.clone());
+        let secret = !field.secrecy.is_open();
         match &typed.editor {
+            Editor::Line(input) if secret => {
+                let dots = self.paper.signs.live.repeat(input.value().chars().count());
+                head.extend(boxed(&dots, has_cursor.then(|| input.cursor())));
+                head.push(Part::new(Role::Muted, format!("  {}", hint(field, typed))));
+                self.push(head, label);
+            }
             Editor::Line(input) => {
                 head.extend(boxed(input.value(), has_cursor.then(|| input.cursor())));
                 head.push(Part::new(Role::Muted, format!("  {}", hint(field, typed))));
@@ -122,7 +129,12 @@ impl FieldRows<'_> {
             Editor::Text(area) => {
                 head.push(Part::new(Role::Muted, hint(field, typed)));
                 self.push(head, label);
-                for parts in area_lines(area, self.hang(), has_cursor) {
+                let rows = if secret {
+                    area_lines(&dotted(area, self.paper.signs), self.hang(), has_cursor)
+                } else {
+                    area_lines(area, self.hang(), has_cursor)
+                };
+                for parts in rows {
                     self.push(parts, 0..0);
                 }
             }
@@ -292,8 +304,19 @@ fn note_lines(paper: &Paper, label: usize, draft: &Draft, lines: &mut Vec<Line>)
     }
 }
 
+/// The same rows and cursor, and of what was typed only how long it is.
+fn dotted(area: &TextArea<'static>, signs: &Signs) -> TextArea<'static> {
+    let dots = |line: &String| signs.live.repeat(line.chars().count());
+    let mut dotted = TextArea::new(area.lines().iter().map(dots).collect());
+    let cursor = area.cursor();
+    let at = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    dotted.move_cursor(CursorMove::Jump(at(cursor.0), at(cursor.1)));
+    dotted
+}
+
 fn hint(field: &Field, typed: &FieldDraft) -> String {
     let kind = match field.kind {
+        _ if !field.secrecy.is_open() => "secret: only the agent gets it",
         Kind::Date => "date, YYYY-MM-DD",
         ref kind => kind.word(),
     };

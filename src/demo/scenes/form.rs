@@ -127,6 +127,7 @@ fn form(headline: &str, birds: &str, today: &str) -> Played<Form> {
         help: help.into(),
         kind,
         presence,
+        secrecy: registry::form::Secrecy::Open,
     };
     let defaulted = |name: &str, kind: Kind, text: &str, help: &str| {
         let presence = standing(&kind, text)?;

@@ -28,7 +28,7 @@ use registry::{
     Detail, Escalation, Pending, Recorded, Refusal, Run, Seq, Settled, Timestamp, Untrusted,
     approval::Subject,
     escalation::Closed,
-    form::{Choice, Field, Form, FormError, Kind, Presence},
+    form::{Choice, Field, Form, FormError, Kind, Presence, Secrecy},
     run::{Plan, PlanTask, TaskState},
 };
 
@@ -309,6 +309,11 @@ fn field(field: pb::Field) -> Result<Field, Garbled> {
         help: field.help.into(),
         kind,
         presence: Presence::Required,
+        secrecy: if field.secret {
+            Secrecy::Secret
+        } else {
+            Secrecy::Open
+        },
     };
     // Before its default is read, so that a fault of the default names a field whose name is one.
     Form::new(vec![read.clone()]).map_err(bad_form)?;
@@ -405,6 +410,7 @@ fn field_out(field: &Field) -> pb::Field {
         options,
         presence: presence as i32,
         default_value: default,
+        secret: !field.secrecy.is_open(),
     }
 }
 

@@ -489,6 +489,7 @@ fn answer((name, answer): (&str, &Answer)) -> pb::Answer {
         Answer::Integer(integer) => Value::Integer(*integer),
         Answer::Boolean(boolean) => Value::Boolean(*boolean),
         Answer::Date(_) => Value::Date(answer.to_raw()),
+        Answer::Sealed => Value::Sealed(true),
     };
     pb::Answer {
         name: name.to_owned(),

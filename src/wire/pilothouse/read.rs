@@ -579,6 +579,7 @@ fn answer(answer: pb::Answer) -> Read<(String, Answer)> {
         Value::Integer(integer) => Answer::Integer(integer),
         Value::Boolean(boolean) => Answer::Boolean(boolean),
         Value::Date(date) => Kind::Date.parse(&date).map_err(|_| bad())?,
+        Value::Sealed(_) => Answer::Sealed,
     };
     Ok((answer.name, value))
 }

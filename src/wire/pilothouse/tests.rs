@@ -180,6 +180,7 @@ fn answers() -> Answers {
         ("i".to_owned(), Answer::Integer(i64::MAX)),
         ("b".to_owned(), Answer::Boolean(true)),
         ("d".to_owned(), Kind::Date.parse("2026-02-28").unwrap()),
+        ("pin".to_owned(), Answer::Sealed),
     ])
 }
 
@@ -794,6 +795,7 @@ fn form() -> Form {
         help: "advice".into(),
         kind,
         presence,
+        secrecy: registry::form::Secrecy::Open,
     };
     let options = ["public", "internal"].map(|value| Choice {
         value: value.into(),
@@ -816,6 +818,10 @@ fn form() -> Form {
             Wanted::Defaulted(Answer::Text("internal".into())),
         ),
         field("d", Kind::Date, Wanted::Required),
+        Field {
+            secrecy: registry::form::Secrecy::Secret,
+            ..field("pin", Kind::String, Wanted::Required)
+        },
     ])
     .unwrap()
 }

@@ -322,6 +322,7 @@ fn field(name: &str, kind: Kind, presence: Presence) -> Field {
         help: Untrusted::default(),
         kind,
         presence,
+        secrecy: registry::form::Secrecy::Open,
     }
 }
 

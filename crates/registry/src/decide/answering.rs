@@ -124,7 +124,9 @@ pub(super) fn decide_approval(
     }
     may_vote(approval, by, wish)?;
     reachable(state, approval)?;
+    // A fact is for everybody: of a secret answer it says only that it was given.
     let answers = wish.form.read(&wish.answers).map_err(Refusal::Answers)?;
+    let answers = wish.form.sealed(answers);
     let decision = Decision {
         id: wish.decision.clone(),
         decider,

@@ -10,9 +10,11 @@ use std::{
 use super::{
     Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body, broken_assertion,
     fold_closed, fold_settled,
+    history::{Ends, HistoryPage, HistoryQuery, first_at, page},
 };
 use crate::{
     approval::{ApprovalId, Settled},
+    digest::Sha256,
     escalation::{Closed, Ended, EscalationId, ItemId},
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
@@ -126,6 +128,7 @@ impl Turn for MemoryTurn<'_> {
 
 #[derive(Debug)]
 struct Store {
+    first: Tip,
     tip: Tip,
     events: Vec<Recorded>,
     subjects: HashMap<ItemId, Vec<Seq>>,
@@ -133,6 +136,7 @@ struct Store {
     ended: HashMap<Tenant, Vec<(Seq, ItemId)>>,
     taken: HashMap<Taken, ItemId>,
     details: HashMap<ApprovalId, Vec<u8>>,
+    sealed: HashMap<ApprovalId, Vec<u8>>,
     frames: HashMap<RunId, VecDeque<Vec<u8>>>,
 }
 
@@ -147,6 +151,7 @@ enum Taken {
 impl Store {
     fn new(epoch: &str) -> Self {
         Self {
+            first: Tip::of_nothing(epoch),
             tip: Tip::of_nothing(epoch),
             events: Vec::new(),
             subjects: HashMap::new(),
@@ -154,6 +159,7 @@ impl Store {
             ended: HashMap::new(),
             taken: HashMap::new(),
             details: HashMap::new(),
+            sealed: HashMap::new(),
             frames: HashMap::new(),
         }
     }
@@ -165,6 +171,18 @@ impl Store {
 
     fn at(&self, seq: Seq) -> Option<&Recorded> {
         self.after(seq.checked_sub(1)?).first()
+    }
+
+    /// Followed from the beginning: nobody asks a log in memory often.
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        let Some(last) = self.at(seq) else {
+            return Ok(None);
+        };
+        let mut tip = self.first;
+        for recorded in self.after(0).iter().take_while(|next| next.seq <= last.seq) {
+            tip = tip.then(recorded, &body(&recorded.event)?)?;
+        }
+        Ok(Some(tip.hash))
     }
 
     /// Where the log ends once this is written.
@@ -195,6 +213,10 @@ impl Store {
         }
         self.tip = tip;
         self.details.extend(writes.details);
+        self.sealed.extend(writes.sealed);
+        for id in writes.unsealed {
+            self.sealed.remove(&id);
+        }
         for (run, frame) in writes.frames {
             let frames = self.frames.entry(run).or_default();
             frames.push_back(frame);
@@ -251,6 +273,29 @@ impl Store {
     }
 }
 
+impl Ends for Store {
+    fn ends(
+        &self,
+        tenant: &Tenant,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<(Seq, ItemId)>, LogError> {
+        let ended = self.ended.get(tenant).map_or(&[][..], Vec::as_slice);
+        let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
+        Ok(ended.iter().rev().take(limit).copied().collect())
+    }
+
+    fn whole(&self, id: ItemId) -> Result<Option<Ended>, LogError> {
+        Ok(self.ended(id))
+    }
+
+    fn first_at(&self, at: Timestamp) -> Result<Seq, LogError> {
+        first_at(self.tip.seq, at, |seq| {
+            Ok(self.at(seq).map(|event| event.at))
+        })
+    }
+}
+
 fn takes(recorded: &Recorded) -> Vec<Taken> {
     let (tenant, event) = (&recorded.scope.tenant, &recorded.event);
     let decision = event.decision().cloned();
@@ -274,8 +319,16 @@ impl Reader for MemoryReader {
         Ok(store.after(after).iter().take(limit).cloned().collect())
     }
 
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        lock(&self.0.store)?.hash_at(seq)
+    }
+
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
         Ok(lock(&self.0.store)?.details.get(&id).cloned())
+    }
+
+    fn sealed(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
+        Ok(lock(&self.0.store)?.sealed.get(&id).cloned())
     }
 
     fn settled(&self, id: ApprovalId) -> Result<Option<Settled>, LogError> {
@@ -310,20 +363,8 @@ impl Reader for MemoryReader {
         Ok(lock(&self.0.store)?.approval(&decision))
     }
 
-    fn history(
-        &self,
-        tenant: &Tenant,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Ended>, LogError> {
-        let store = lock(&self.0.store)?;
-        let before = before.unwrap_or(Seq::MAX);
-        let ended = store.ended.get(tenant).map_or(&[][..], Vec::as_slice);
-        let ended = &ended[..ended.partition_point(|(seq, _)| *seq < before)];
-        let newest_first = ended.iter().rev().take(limit);
-        Ok(newest_first
-            .filter_map(|(_, id)| store.ended(*id))
-            .collect())
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, LogError> {
+        page(&*lock(&self.0.store)?, query)
     }
 
     fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {

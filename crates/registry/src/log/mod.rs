@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::{
     approval::{ApprovalId, Settled},
     digest::Sha256,
-    escalation::{Closed, Ended, EscalationId},
+    escalation::{Closed, EscalationId},
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
@@ -18,11 +18,15 @@ use crate::{
     who::{Name, Tenant},
 };
 
+mod file;
+mod history;
 mod memory;
 mod sqlite;
 #[cfg(test)]
 mod tests;
 
+pub use file::{Copied, Fault, LogFile, Stored};
+pub use history::{EndedAs, Filter, HistoryPage, HistoryQuery, LOOKED_AT};
 pub use memory::Memory;
 pub use sqlite::Sqlite;
 
@@ -83,6 +87,11 @@ pub struct Writes {
     pub events: Vec<Entry>,
     /// What is large, by the approval it belongs to.
     pub details: Vec<(ApprovalId, Vec<u8>)>,
+    /// Secret answers, sealed by whoever has the key, by the approval they belong to. They are in
+    /// no event.
+    pub sealed: Vec<(ApprovalId, Vec<u8>)>,
+    /// Those that nobody needs any more.
+    pub unsealed: Vec<ApprovalId>,
     /// Foreign originals of a run: why do we think so?
     pub frames: Vec<(RunId, Vec<u8>)>,
 }
@@ -90,7 +99,11 @@ pub struct Writes {
 impl Writes {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.details.is_empty() && self.frames.is_empty()
+        self.events.is_empty()
+            && self.details.is_empty()
+            && self.sealed.is_empty()
+            && self.unsealed.is_empty()
+            && self.frames.is_empty()
     }
 }
 
@@ -120,11 +133,23 @@ pub trait Reader: Send {
     /// [`LogError`].
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError>;
 
+    /// The hash over an event and all before it; none where there is no such event.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError>;
+
     /// The stored [`Detail`](crate::Detail) of an approval.
     ///
     /// # Errors
     /// [`LogError`].
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError>;
+
+    /// The secret answers of an approval, sealed as they were written.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn sealed(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError>;
 
     /// An approval that has ended, however long ago.
     ///
@@ -160,17 +185,11 @@ pub trait Reader: Send {
         decision: &DecisionId,
     ) -> Result<Option<ApprovalId>, LogError>;
 
-    /// At most `limit` approvals and escalations of `tenant` that ended before the event `before`,
-    /// newest first.
+    /// Approvals and escalations that ended, newest first: one page of them.
     ///
     /// # Errors
     /// [`LogError`].
-    fn history(
-        &self,
-        tenant: &Tenant,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Ended>, LogError>;
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, LogError>;
 
     /// What a run said, planned and did, oldest first, at most `limit` events after `after`.
     ///

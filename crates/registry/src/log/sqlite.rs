@@ -19,6 +19,7 @@ use rusqlite::{
 use super::{
     Entry, Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body,
     broken_assertion, fold_closed, fold_settled,
+    history::{Ends, HistoryPage, HistoryQuery, first_at, page},
 };
 use crate::{
     approval::{ApprovalId, Settled},
@@ -34,10 +35,10 @@ use crate::{
 };
 
 /// The tables as they are now. A file with a larger number was written by a newer version.
-const SCHEMA: i64 = 3;
+pub(super) const SCHEMA: i64 = 3;
 
 /// What tells a file of ours from another program's: `PILT`.
-const APPLICATION_ID: i64 = 0x5049_4c54;
+pub(super) const APPLICATION_ID: i64 = 0x5049_4c54;
 
 /// Before 3.51.3 a reset of the WAL could damage what was committed (`ENGINE` §4).
 const OLDEST_SQLITE: i32 = 3_051_003;
@@ -73,6 +74,7 @@ const TABLES: &str = "
     CREATE INDEX ev_record ON ev(run, seq) WHERE kind BETWEEN 40 AND 49;
     CREATE TABLE detail(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE frame(run TEXT, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY(run, n)) STRICT;
+    CREATE TABLE sealed(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE meta(k TEXT PRIMARY KEY, v ANY) STRICT, WITHOUT ROWID;
     INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 3);
 ";
@@ -88,6 +90,7 @@ const FROM_SCHEMA_1: &str = "
 
 const FROM_SCHEMA_2: &str = "
     CREATE INDEX ev_asked ON ev(run, seq) WHERE kind = 1;
+    CREATE TABLE sealed(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     UPDATE meta SET v = 3 WHERE k = 'schema';
 ";
 
@@ -101,6 +104,9 @@ const PREPARED: &str = "
     PRAGMA wal_autocheckpoint = 0;
     PRAGMA journal_size_limit = 67108864;
 ";
+
+/// A restored log has another epoch, and its chain begins where it began.
+const FIRST: &str = "SELECT v FROM meta WHERE k = 'chain_epoch'";
 
 const TIP: &str = "SELECT seq, at, hash FROM ev ORDER BY seq DESC LIMIT 1";
 
@@ -118,7 +124,9 @@ const OF_RUN: &str = "SELECT seq, at, tenant, owner, body FROM ev
 const ASKED: &str = "SELECT seq, at, tenant, owner, body FROM ev
     WHERE run = ?1 AND kind = 1 ORDER BY seq";
 
-const ENDED: &str = "SELECT subject, kind FROM ev
+const AT: &str = "SELECT at FROM ev WHERE seq = ?1";
+
+const ENDED: &str = "SELECT subject, kind, seq FROM ev
     WHERE tenant = ?1 AND kind BETWEEN 10 AND 19 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
 
 const BY_KEY: &str = "SELECT subject FROM ev WHERE tenant = ?1 AND key = ?2";
@@ -140,6 +148,8 @@ const ALL: i64 = -1;
 pub struct Sqlite {
     file: File,
     epoch: Epoch,
+    /// What the chain begins with: the epoch, unless the log was restored.
+    first: String,
     seen: Seq,
 }
 
@@ -168,9 +178,12 @@ impl Sqlite {
             Found::Nothing | Found::Older(_) => file.begin()?,
         }
         file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-        let epoch = file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
+        let epoch: Option<Epoch> =
+            file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
         let epoch = epoch.ok_or_else(|| file.foreign("it has no epoch"))?;
+        let first = file.one(FIRST, [], |row| row.get(0))?;
         Ok(Self {
+            first: first.unwrap_or_else(|| epoch.clone()),
             file,
             epoch,
             seen: 0,
@@ -182,7 +195,7 @@ impl Sqlite {
     /// # Errors
     /// [`LogError::Broken`] names the first event that is not what was written.
     pub fn verify(&self) -> Result<Seq, LogError> {
-        let tip = Tip::of_nothing(&self.epoch);
+        let tip = Tip::of_nothing(&self.first);
         let followed = self.file.follow(tip);
         followed
             .map_err(|error| self.file.said(error))?
@@ -214,7 +227,7 @@ impl Log for Sqlite {
         let file = &self.file;
         let tx = Transaction::new_unchecked(&file.db, TransactionBehavior::Immediate);
         let tx = tx.map_err(|error| file.said(error))?;
-        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.epoch));
+        let tip = file.tip()?.unwrap_or(Tip::of_nothing(&self.first));
         if tip.seq < self.seen {
             return Err(LogError::Broken(format!(
                 "{}: it ends at event {}, but event {} was there: it was replaced or restored",
@@ -301,6 +314,13 @@ impl Turn for SqliteTurn<'_> {
         for (id, bytes) in &writes.details {
             let sql = "INSERT INTO detail VALUES (?1, ?2)";
             file.run(sql, params![id.to_string(), bytes])?;
+        }
+        for (id, bytes) in &writes.sealed {
+            let sql = "INSERT OR REPLACE INTO sealed VALUES (?1, ?2)";
+            file.run(sql, params![id.to_string(), bytes])?;
+        }
+        for id in &writes.unsealed {
+            file.run("DELETE FROM sealed WHERE id = ?1", [id.to_string()])?;
         }
         for (run, bytes) in &writes.frames {
             file.keep_frame(*run, bytes)?;
@@ -558,11 +578,29 @@ impl File {
     }
 }
 
-impl File {
-    fn ended(&self, id: ItemId) -> Result<Option<Ended>, LogError> {
+impl Ends for File {
+    fn ends(
+        &self,
+        tenant: &Tenant,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<(Seq, ItemId)>, LogError> {
+        let values = params![tenant.as_str(), number(before), count(limit)];
+        self.all(ENDED, values, |row| {
+            Ok((i64::cast_unsigned(row.get(2)?), item(row)?))
+        })
+    }
+
+    fn whole(&self, id: ItemId) -> Result<Option<Ended>, LogError> {
         Ok(match id {
             ItemId::Approval(id) => self.settled(id)?.map(Ended::Approval),
             ItemId::Escalation(id) => self.closed(id)?.map(Ended::Escalation),
+        })
+    }
+
+    fn first_at(&self, at: Timestamp) -> Result<Seq, LogError> {
+        first_at(Reader::head(self)?, at, |seq| {
+            self.one(AT, [number(seq)], |row| Ok(Timestamp::from_ms(row.get(0)?)))
         })
     }
 }
@@ -576,8 +614,18 @@ impl Reader for File {
         self.events(EVENTS, params![number(after), count(limit)])
     }
 
+    fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
+        let sql = "SELECT hash FROM ev WHERE seq = ?1";
+        self.one(sql, [number(seq)], |row| hash(row, 0))
+    }
+
     fn detail(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
         let sql = "SELECT bytes FROM detail WHERE id = ?1";
+        self.one(sql, [id.to_string()], |row| row.get(0))
+    }
+
+    fn sealed(&self, id: ApprovalId) -> Result<Option<Vec<u8>>, LogError> {
+        let sql = "SELECT bytes FROM sealed WHERE id = ?1";
         self.one(sql, [id.to_string()], |row| row.get(0))
     }
 
@@ -607,17 +655,8 @@ impl Reader for File {
         self.id(BY_DECISION, [tenant.as_str(), decision.as_str()])
     }
 
-    fn history(
-        &self,
-        tenant: &Tenant,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<Ended>, LogError> {
-        let before = before.map_or(i64::MAX, number);
-        let values = params![tenant.as_str(), before, count(limit)];
-        let ids = self.all(ENDED, values, item)?;
-        let ended = ids.into_iter().map(|id| self.ended(id));
-        ended.filter_map(Result::transpose).collect()
+    fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, LogError> {
+        page(self, query)
     }
 
     fn record(&self, run: RunId, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
@@ -768,390 +807,4 @@ fn is_unreadable(error: &rusqlite::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used)]
-
-    use super::super::tests::{self as given, at, id, run};
-    use super::*;
-    use crate::Event;
-
-    fn new(dir: &tempfile::TempDir) -> (PathBuf, Sqlite) {
-        let path = dir.path().join("log");
-        let log = Sqlite::open(&path).unwrap();
-        (path, log)
-    }
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().permissions().mode() & 0o777
-    }
-
-    fn beside(path: &Path, suffix: &str) -> PathBuf {
-        PathBuf::from(format!("{}{suffix}", path.display()))
-    }
-
-    #[test]
-    fn only_its_owner_reads_the_file_and_what_lies_beside_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, mut log) = new(&dir);
-        given::write(&mut log, at(1), vec![given::requested(1)]).unwrap();
-        for file in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
-            assert_eq!(mode(&file), 0o600, "{}", file.display());
-        }
-    }
-
-    #[test]
-    fn a_log_is_the_same_one_when_it_is_opened_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, mut log) = new(&dir);
-        given::write(&mut log, at(1), vec![given::opened(), given::requested(1)]).unwrap();
-        let (epoch, tip) = (log.epoch().clone(), log.tip());
-        assert_eq!(epoch.len(), 32);
-        drop(log);
-        let mut log = Sqlite::open(&path).unwrap();
-        assert_eq!((log.epoch(), log.tip()), (&epoch, tip));
-        assert_eq!(log.turn(at(2)).unwrap().missed().len(), 2);
-        assert_ne!(
-            Sqlite::open(dir.path().join("other")).unwrap().epoch(),
-            &epoch
-        );
-    }
-
-    #[test]
-    fn what_is_not_ours_is_left_as_it_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let text = dir.path().join("text");
-        fs::write(&text, "minutes of the meeting, and more of them".repeat(99)).unwrap();
-        let other = dir.path().join("other");
-        let db = Connection::open(&other).unwrap();
-        db.execute_batch("CREATE TABLE ev(seq)").unwrap();
-        drop(db);
-        let newer = dir.path().join("newer");
-        drop(Sqlite::open(&newer).unwrap());
-        let db = Connection::open(&newer).unwrap();
-        db.execute_batch("UPDATE meta SET v = 4 WHERE k = 'schema'")
-            .unwrap();
-        drop(db);
-        let rows = [
-            (text, "it is not a database"),
-            (other, "it is the database of another program"),
-            (newer, "written by a newer version of Pilothouse (schema 4"),
-        ];
-        for (path, why) in rows {
-            let before = fs::read(&path).unwrap();
-            let error = Sqlite::open(&path).unwrap_err();
-            assert!(matches!(error, LogError::Foreign(_)), "{error}");
-            assert!(error.to_string().contains(why), "{error}");
-            assert!(
-                error.to_string().contains(path.to_str().unwrap()),
-                "{error}"
-            );
-            assert_eq!(fs::read(&path).unwrap(), before, "{why}");
-            let wal = fs::metadata(beside(&path, "-wal"));
-            assert_eq!(wal.map_or(0, |wal| wal.len()), 0, "{why}");
-        }
-    }
-
-    /// What makes a new file one of schema 1.
-    const AS_SCHEMA_1: &str = "
-        DROP INDEX ev_end;
-        DROP INDEX ev_history;
-        CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
-        CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
-        DROP INDEX ev_asked;
-        UPDATE meta SET v = 1 WHERE k = 'schema';
-    ";
-
-    /// Tables and indexes, and the schema that they say they are.
-    fn tables(log: &Sqlite) -> Vec<String> {
-        let sql = "SELECT name || coalesce(sql, '') FROM sqlite_master
-            UNION ALL SELECT k || v FROM meta WHERE k = 'schema' ORDER BY 1";
-        log.file.all(sql, [], |row| row.get(0)).unwrap()
-    }
-
-    #[test]
-    fn a_file_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, mut log) = new(&dir);
-        let events = vec![
-            given::opened(),
-            given::requested(1),
-            given::requested(2),
-            given::granted(1),
-        ];
-        let writes = Writes {
-            details: vec![(id(1), vec![1, 2, 3])],
-            frames: vec![(run(), vec![4])],
-            ..given::writes(0, at(1), events)
-        };
-        log.turn(at(1)).unwrap().commit(writes).unwrap();
-        let now = tables(&log);
-        log.file.pragma(AS_SCHEMA_1).unwrap();
-        assert_ne!(tables(&log), now);
-        let (epoch, tip) = (log.epoch().clone(), log.tip());
-        let before = log.reader().unwrap().read(0, usize::MAX).unwrap();
-        drop(log);
-
-        let mut log = Sqlite::open(&path).unwrap();
-        assert_eq!(tables(&log), now);
-        assert_eq!((log.epoch(), log.tip()), (&epoch, tip));
-        assert_eq!(log.verify().unwrap(), 4);
-        let reader = log.reader().unwrap();
-        assert_eq!(reader.read(0, usize::MAX).unwrap(), before);
-        assert_eq!(reader.detail(id(1)).unwrap(), Some(vec![1, 2, 3]));
-        assert_eq!(reader.frames(run()).unwrap(), [vec![4]]);
-        let tenant = Tenant::local();
-        assert_eq!(reader.history(&tenant, None, 9).unwrap().len(), 1);
-        // And it takes what schema 1 did not know.
-        let held = vec![given::raised(1), given::resumed(1), given::granted(2)];
-        given::write(&mut log, at(2), held).unwrap();
-        assert_eq!(reader.history(&tenant, None, 9).unwrap().len(), 3);
-        let error = given::write(&mut log, at(2), vec![given::resumed(1)]).unwrap_err();
-        assert!(error.to_string().contains("assertion"), "{error}");
-        drop(log);
-        assert_eq!(tables(&Sqlite::open(&path).unwrap()), now);
-    }
-
-    #[test]
-    fn two_processes_may_bring_one_file_up_to_date_at_once() {
-        for _ in 0..20 {
-            let dir = tempfile::tempdir().unwrap();
-            let (path, log) = new(&dir);
-            let now = tables(&log);
-            log.file.pragma(AS_SCHEMA_1).unwrap();
-            drop(log);
-            std::thread::scope(|scope| {
-                let open = || assert_eq!(tables(&Sqlite::open(&path).unwrap()), now);
-                (0..4).for_each(|_| drop(scope.spawn(open)));
-            });
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_opened_says_where_and_why() {
-        let dir = tempfile::tempdir().unwrap();
-        let nowhere = dir.path().join("no/such/place");
-        for path in [nowhere.as_path(), dir.path()] {
-            let error = Sqlite::open(path).unwrap_err();
-            assert!(matches!(error, LogError::Broken(_)), "{error}");
-            assert!(
-                error.to_string().contains(path.to_str().unwrap()),
-                "{error}"
-            );
-        }
-    }
-
-    /// ENGINE §2.8: rolled back, readable, and written again once there is room.
-    #[test]
-    fn a_full_disk_takes_nothing_and_loses_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let (_, mut log) = new(&dir);
-        given::write(&mut log, at(1), vec![given::opened(), given::requested(1)]).unwrap();
-        log.limit(
-            log.file
-                .one("PRAGMA page_count", [], |row| row.get(0))
-                .unwrap()
-                .unwrap(),
-        );
-        let tip = log.tip();
-        let large = || Writes {
-            details: vec![(id(2), vec![7; 99_999])],
-            ..given::writes(2, at(2), vec![given::requested(2)])
-        };
-        let error = log.turn(at(2)).unwrap().commit(large()).unwrap_err();
-        assert!(matches!(error, LogError::Full(_)), "{error}");
-        assert_eq!(log.tip(), tip);
-        let reader = log.reader().unwrap();
-        assert_eq!(
-            (reader.head().unwrap(), reader.detail(id(2)).unwrap()),
-            (2, None)
-        );
-        log.limit(1_000_000);
-        let turn = log.turn(at(2)).unwrap();
-        assert_eq!((turn.missed().len(), turn.head()), (0, 2));
-        turn.commit(large()).unwrap();
-        assert_eq!(reader.detail(id(2)).unwrap().unwrap().len(), 99_999);
-        assert_eq!(log.verify().unwrap(), 3);
-    }
-
-    #[test]
-    fn a_lock_that_is_held_too_long_is_said_to_be_held() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, mut log) = new(&dir);
-        let mut other = Sqlite::open(&path).unwrap();
-        other.file.wait(Duration::from_millis(10)).unwrap();
-        let turn = log.turn(at(1)).unwrap();
-        let refused = other.turn(at(1)).map(drop).unwrap_err();
-        assert!(matches!(refused, LogError::Locked(_)), "{refused}");
-        drop(turn);
-        assert!(other.turn(at(1)).is_ok());
-    }
-
-    #[test]
-    fn a_file_that_may_not_be_written_says_who_can_change_that() {
-        let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY);
-        let error = said(
-            Path::new("/x/log"),
-            rusqlite::Error::SqliteFailure(error, None),
-        );
-        assert!(matches!(error, LogError::Broken(_)), "{error}");
-        let said = error.to_string();
-        assert!(said.contains("/x/log cannot be written"), "{said}");
-        assert!(
-            said.contains("give its owner the right to write it"),
-            "{said}"
-        );
-    }
-
-    #[test]
-    fn every_writing_connection_is_prepared() {
-        let dir = tempfile::tempdir().unwrap();
-        let (_, log) = new(&dir);
-        let rows = [
-            ("synchronous", 2),
-            ("foreign_keys", 1),
-            ("trusted_schema", 0),
-            ("cache_size", -65536),
-            ("wal_autocheckpoint", 0),
-            ("journal_size_limit", 64 << 20),
-            ("busy_timeout", 5000),
-            ("application_id", APPLICATION_ID),
-        ];
-        for (what, value) in rows {
-            let set = log
-                .file
-                .one(&format!("PRAGMA {what}"), [], |row| row.get(0));
-            assert_eq!(set.unwrap(), Some(value), "{what}");
-        }
-        let mode: Option<String> = log
-            .file
-            .one("PRAGMA journal_mode", [], |row| row.get(0))
-            .unwrap();
-        assert_eq!(mode.as_deref(), Some("wal"));
-    }
-
-    #[test]
-    fn a_reader_writes_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, _log) = new(&dir);
-        let reader = File::open(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        let refused = reader.pragma("DELETE FROM ev").unwrap_err();
-        assert!(
-            refused.to_string().contains("cannot be written"),
-            "{refused}"
-        );
-    }
-
-    #[test]
-    fn a_changed_event_breaks_the_chain() {
-        let dir = tempfile::tempdir().unwrap();
-        let (_, mut log) = new(&dir);
-        let events = vec![given::opened(), given::requested(1), given::granted(1)];
-        given::write(&mut log, at(1), events).unwrap();
-        assert_eq!(log.verify().unwrap(), 3);
-        log.file
-            .pragma("UPDATE ev SET body = replace(body, 'ada', 'eve') WHERE seq = 3")
-            .unwrap();
-        let error = log.verify().unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("event 3 is not what was written"),
-            "{error}"
-        );
-        log.file.pragma("DELETE FROM ev WHERE seq = 2").unwrap();
-        assert!(log.verify().unwrap_err().to_string().contains("event 3"));
-    }
-
-    #[test]
-    fn a_file_that_was_replaced_by_an_older_one_is_noticed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (_, mut log) = new(&dir);
-        given::write(&mut log, at(1), vec![given::opened(), given::requested(1)]).unwrap();
-        log.file.pragma("DELETE FROM ev WHERE seq = 2").unwrap();
-        let error = log.turn(at(2)).map(drop).unwrap_err();
-        assert!(
-            error.to_string().contains("replaced or restored"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn the_tables_know_the_kinds() {
-        let range = |kinds: std::ops::RangeInclusive<u8>| {
-            format!("kind BETWEEN {} AND {}", kinds.start(), kinds.end())
-        };
-        assert_eq!(TABLES.matches(&range(Event::TERMINAL)).count(), 2);
-        assert_eq!(FROM_SCHEMA_1.matches(&range(Event::TERMINAL)).count(), 2);
-        assert_eq!(TABLES.matches(&range(Event::RECORD)).count(), 1);
-        assert!(ENDED.contains(&range(Event::TERMINAL)));
-        assert!(OF_RUN.contains(&range(Event::RECORD)));
-    }
-
-    /// A page costs the same at any depth: nothing is scanned, sorted or skipped over.
-    #[test]
-    fn every_query_walks_an_index() {
-        let dir = tempfile::tempdir().unwrap();
-        let (_, log) = new(&dir);
-        let rows = [
-            (TIP, 0, "SCAN ev"),
-            (EVENTS, 2, "SEARCH ev USING INTEGER PRIMARY KEY (rowid>?)"),
-            (
-                OF_SUBJECT,
-                1,
-                "SEARCH ev USING INDEX ev_subject (subject=?)",
-            ),
-            (
-                OF_RUN,
-                3,
-                "SEARCH ev USING INDEX ev_record (run=? AND seq>?)",
-            ),
-            (ASKED, 1, "SEARCH ev USING INDEX ev_asked (run=?)"),
-            (
-                ENDED,
-                3,
-                "SEARCH ev USING INDEX ev_history (tenant=? AND seq<?)",
-            ),
-            (
-                BY_KEY,
-                2,
-                "SEARCH ev USING INDEX ev_key (tenant=? AND key=?)",
-            ),
-            (
-                BY_DECISION,
-                2,
-                "SEARCH ev USING INDEX ev_decision (tenant=? AND decision_id=?)",
-            ),
-        ];
-        for (sql, values, plan) in rows {
-            let values = rusqlite::params_from_iter(vec!["1"; values]);
-            let sql = format!("EXPLAIN QUERY PLAN {sql}");
-            let steps: Vec<String> = log.file.all(&sql, values, |row| row.get(3)).unwrap();
-            assert_eq!(steps, [plan]);
-        }
-    }
-
-    #[test]
-    fn the_wal_is_moved_when_nobody_waits_and_kept_short() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, mut log) = new(&dir);
-        let put = |log: &mut Sqlite, n: u128, mib: usize| {
-            let frames = vec![(run(), vec![0; mib << 20])];
-            let writes = Writes {
-                frames,
-                ..given::writes(log.seen, at(1), vec![given::requested(n)])
-            };
-            log.turn(at(1)).unwrap().commit(writes).unwrap();
-        };
-        put(&mut log, 1, 1);
-        log.rest().unwrap();
-        assert!(log.file.checkpoint("NOOP").unwrap().to_move() > 1 << 20);
-        put(&mut log, 2, 9);
-        log.rest().unwrap();
-        assert_eq!(log.file.checkpoint("NOOP").unwrap().to_move(), 0);
-        for n in 3..=20 {
-            put(&mut log, n, 10);
-            let wal = fs::metadata(beside(&path, "-wal")).unwrap().len();
-            assert!(wal < 80 << 20, "{wal}");
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use crate::{
         Subject, digest_of,
     },
     control::{Control, Stage, Step, Verb},
-    escalation::{Cause, Escalation, How},
+    escalation::{Cause, Ended, Escalation, How},
     event::Scope,
     form::Answers,
     names::ControlId,
@@ -260,6 +260,11 @@ fn every_log(dir: &tempfile::TempDir) -> Vec<Two> {
     ]
 }
 
+fn history(reader: &dyn Reader, tenant: &Tenant, before: Option<Seq>, limit: usize) -> Vec<Ended> {
+    let query = HistoryQuery::all(tenant, before, limit);
+    reader.history(&query).unwrap().ended
+}
+
 fn all(log: &dyn Log) -> Vec<Recorded> {
     log.reader().unwrap().read(0, usize::MAX).unwrap()
 }
@@ -457,7 +462,7 @@ fn history_is_read_newest_first_and_knows_what_came_later() {
         let mut pages = Vec::new();
         let mut before = None;
         loop {
-            let page = reader.history(&tenant(), before, 3).unwrap();
+            let page = history(&*reader, &tenant(), before, 3);
             let Some(last) = page.last() else { break };
             before = Some(last.seq());
             let done = |ended: &Ended| match ended {
@@ -471,10 +476,7 @@ fn history_is_read_newest_first_and_knows_what_came_later() {
         let first = vec![(id(5), 10, false), (id(3), 9, true), (id(1), 8, false)];
         assert_eq!(pages, [first, vec![(id(2), 7, false)]], "{kind}");
         let other = Tenant::parse("other").unwrap();
-        assert!(
-            reader.history(&other, None, 9).unwrap().is_empty(),
-            "{kind}"
-        );
+        assert!(history(&*reader, &other, None, 9).is_empty(), "{kind}");
 
         let settled = reader.settled(id(3)).unwrap().unwrap();
         assert_eq!((settled.at, settled.seq), (at(2), 9), "{kind}");
@@ -525,7 +527,7 @@ fn escalations_stand_in_history_among_the_approvals() {
         let reader = log.reader().unwrap();
 
         let page = |before, limit| {
-            let page = reader.history(&tenant(), before, limit).unwrap();
+            let page = history(&*reader, &tenant(), before, limit);
             let ended = |ended: &Ended| match ended {
                 Ended::Approval(settled) => format!("approval {}", settled.outcome.word()),
                 Ended::Escalation(closed) => format!("escalation {}", closed.how.word()),
@@ -540,10 +542,7 @@ fn escalations_stand_in_history_among_the_approvals() {
         assert_eq!(page(None, 2), [superseded, resumed], "{kind}");
         assert_eq!(page(Some(7), 2), [granted], "{kind}");
         let other = Tenant::parse("other").unwrap();
-        assert!(
-            reader.history(&other, None, 9).unwrap().is_empty(),
-            "{kind}"
-        );
+        assert!(history(&*reader, &other, None, 9).is_empty(), "{kind}");
 
         let closed = reader.closed(held(1)).unwrap().unwrap();
         let Event::EscalationRaised { escalation } = raised(1) else {
@@ -656,5 +655,275 @@ fn two_processes_may_begin_one_file_at_once() {
             threads.into_iter().map(|t| t.join().unwrap()).collect()
         });
         assert!(epochs.iter().all(|epoch| *epoch == epochs[0]), "{epochs:?}");
+    }
+}
+
+/// Everything that is given has to hold, in both logs alike.
+#[test]
+fn history_is_searched_by_what_people_know_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let labelled = |n, text: &str| {
+            let Event::ApprovalRequested { approval } = requested(n) else {
+                unreachable!()
+            };
+            let approval = Approval {
+                title: text.into(),
+                labels: BTreeMap::from([("env".into(), "prod".into())]),
+                ..(*approval).clone()
+            };
+            Event::ApprovalRequested {
+                approval: Arc::new(approval),
+            }
+        };
+        let first = vec![
+            opened(),
+            requested(1),
+            labelled(2, "DELETE Everything"),
+            raised(1),
+        ];
+        write(&mut *log, at(1), first).unwrap();
+        write(&mut *log, at(2), vec![granted(1)]).unwrap();
+        write(&mut *log, at(3), vec![Event::ApprovalExpired { id: id(2) }]).unwrap();
+        write(&mut *log, at(4), vec![resumed(1)]).unwrap();
+        let reader = log.reader().unwrap();
+        let none = Filter::default;
+        let outcome = |word| Some(EndedAs::parse(word).unwrap());
+        let rows: Vec<(Filter, &[Seq])> = vec![
+            (none(), &[7, 6, 5]),
+            (
+                Filter {
+                    text: Some("everything".into()),
+                    ..none()
+                },
+                &[6],
+            ),
+            (
+                Filter {
+                    text: Some("FINE BY".into()),
+                    ..none()
+                },
+                &[5],
+            ),
+            (
+                Filter {
+                    text: Some("go on".into()),
+                    ..none()
+                },
+                &[7],
+            ),
+            (
+                Filter {
+                    text: Some("T2".into()),
+                    ..none()
+                },
+                &[6],
+            ),
+            (
+                Filter {
+                    text: Some("Billing".into()),
+                    ..none()
+                },
+                &[7, 6, 5],
+            ),
+            (
+                Filter {
+                    text: Some("nowhere".into()),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    run: Some("1".into()),
+                    ..none()
+                },
+                &[7, 6, 5],
+            ),
+            (
+                Filter {
+                    run: Some(run().to_string().to_lowercase().as_str().into()),
+                    ..none()
+                },
+                &[7, 6, 5],
+            ),
+            (
+                Filter {
+                    run: Some("2".into()),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    agent: Some("billing".into()),
+                    ..none()
+                },
+                &[7, 6, 5],
+            ),
+            (
+                Filter {
+                    agent: Some("bill".into()),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    decider: Some("user:ada".into()),
+                    ..none()
+                },
+                &[7, 5],
+            ),
+            (
+                Filter {
+                    decider: Some("ada".into()),
+                    ..none()
+                },
+                &[7, 5],
+            ),
+            (
+                Filter {
+                    decider: Some("ad".into()),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    outcome: outcome("granted"),
+                    ..none()
+                },
+                &[5],
+            ),
+            (
+                Filter {
+                    outcome: outcome("expired"),
+                    ..none()
+                },
+                &[6],
+            ),
+            (
+                Filter {
+                    outcome: outcome("resumed"),
+                    ..none()
+                },
+                &[7],
+            ),
+            (
+                Filter {
+                    outcome: outcome("run-ended"),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    labels: vec![("env".into(), "prod".into())],
+                    ..none()
+                },
+                &[6],
+            ),
+            (
+                Filter {
+                    labels: vec![("env".into(), "test".into())],
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    since: Some(at(3)),
+                    ..none()
+                },
+                &[7, 6],
+            ),
+            (
+                Filter {
+                    until: Some(at(3)),
+                    ..none()
+                },
+                &[6, 5],
+            ),
+            (
+                Filter {
+                    since: Some(at(3)),
+                    until: Some(at(3)),
+                    ..none()
+                },
+                &[6],
+            ),
+            (
+                Filter {
+                    since: Some(at(5)),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    until: Some(at(1)),
+                    ..none()
+                },
+                &[],
+            ),
+            (
+                Filter {
+                    text: Some("everything".into()),
+                    outcome: outcome("granted"),
+                    ..none()
+                },
+                &[],
+            ),
+        ];
+        for (filter, found) in rows {
+            let query = HistoryQuery {
+                filter: filter.clone(),
+                ..HistoryQuery::all(&tenant(), None, 9)
+            };
+            let page = reader.history(&query).unwrap();
+            let seqs: Vec<Seq> = page.ended.iter().map(Ended::seq).collect();
+            assert_eq!((&seqs[..], page.next), (found, None), "{kind}: {filter:?}");
+        }
+        assert!(
+            EndedAs::parse("approved")
+                .unwrap_err()
+                .to_string()
+                .contains("granted, ")
+        );
+    }
+}
+
+/// What is rare and long ago is found, and no call looks at more than its share.
+#[test]
+fn a_search_goes_on_where_the_page_before_it_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let many = 2 * LOOKED_AT as u128 + 10;
+        let asked = (1..=many).map(requested);
+        write(
+            &mut *log,
+            at(1),
+            std::iter::once(opened()).chain(asked).collect(),
+        )
+        .unwrap();
+        let end = |n| match n {
+            3 => granted(n),
+            n => Event::ApprovalExpired { id: id(n) },
+        };
+        write(&mut *log, at(2), (1..=many).map(end).collect()).unwrap();
+        let reader = log.reader().unwrap();
+        let mut query = HistoryQuery::all(&tenant(), None, 9);
+        query.filter.outcome = Some(EndedAs::parse("granted").unwrap());
+        let mut pages = Vec::new();
+        loop {
+            let page = reader.history(&query).unwrap();
+            pages.push(page.ended.len());
+            query.before = page.next;
+            if page.next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pages, [0, 0, 1], "{kind}");
     }
 }

@@ -52,7 +52,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::Path, time::Duration};
 
 use registry::{
     Asks, Principal, Role, Tenant, Timestamp, Untrusted,
-    form::{Choice, Field, Form, Kind, Presence},
+    form::{Choice, Field, Form, Kind, Presence, Secrecy},
     who::Name,
 };
 
@@ -498,6 +498,10 @@ fn field(text: &str) -> Field {
         Some(rest) => rest.split_once('\'').expect(text),
         None => ("", rest),
     };
+    let (kind, secrecy) = match kind.trim().strip_prefix("secret ") {
+        Some(kind) => (kind, Secrecy::Secret),
+        None => (kind, Secrecy::Open),
+    };
     let kind = kind_of(kind.trim());
     let answer = default.map(|default| kind.parse(&default).expect(text));
     let presence = match answer {
@@ -511,6 +515,7 @@ fn field(text: &str) -> Field {
         help: "".into(),
         kind,
         presence,
+        secrecy,
     }
 }
 

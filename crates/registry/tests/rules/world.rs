@@ -13,7 +13,7 @@ use registry::{
     escalation::{Closed, Ended},
     event::Scope,
     form::Form,
-    log::{Entry, Log, Memory, Sqlite, Writes},
+    log::{Entry, HistoryQuery, Log, Memory, Sqlite, Writes},
     state::Row,
     who::Name,
 };
@@ -412,8 +412,8 @@ impl Registry {
         let asked = |id: &str| self.past(id.parse().ok()?).map(|settled| settled.seq);
         let held = |id: &str| self.closed(id.parse().ok()?).map(|closed| closed.seq);
         let before = line.get("after").and_then(|id| asked(id).or(held(id)));
-        let page = self.log.reader().unwrap();
-        let page = page.history(by.tenant(), before, limit).unwrap();
+        let query = HistoryQuery::all(by.tenant(), before, limit);
+        let page = self.log.reader().unwrap().history(&query).unwrap().ended;
         let row = |ended: &Ended| match ended {
             Ended::Approval(settled) => {
                 format!("{} {}", settled.approval.id, settled.outcome.word())
