@@ -231,7 +231,9 @@ async fn client(
                 let wish = decision(filed, verdict, &id);
                 let again = async || person.decide(wish.clone()).await;
                 let heard = until_heard(&mut chance, again).await;
-                let won = heard.map(|heard| heard.map(|won| End::of(decided_as(won).unwrap().settled().unwrap())));
+                let won = heard.map(|heard| {
+                    heard.map(|won| End::of(decided_as(won).unwrap().settled().unwrap()))
+                });
                 What::Wish {
                     id,
                     came: came(won),
