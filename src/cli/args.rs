@@ -163,6 +163,9 @@ pub(crate) enum Verb {
     },
     /// Who the server says you are
     Whoami,
+    /// The server's config file
+    #[command(subcommand)]
+    Config(ConfigVerb),
     /// Make a bearer token: prints it, and what to add to the token file
     Token {
         /// Whose: user:ada, agent:billing
@@ -192,18 +195,30 @@ pub(crate) struct Demo {
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
+    /// The config file; what stands on the command line goes before it
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Listen on TCP as well: a loopback address; needs --tokens
-    #[arg(long, requires = "tokens", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<SocketAddr>,
     /// The token file, with the SHA-256 of each token
-    #[arg(long, requires = "listen", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// Let goldfive agents in: a loopback address; harmonograf's is 127.0.0.1:7531
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) goldfive: Option<SocketAddr>,
     /// A file with the bearer token that goldfive agents have to send
-    #[arg(long, requires = "goldfive", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) goldfive_token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Reads a config file as serve would, and says what is wrong with it
+    Check {
+        /// The config file
+        file: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]

@@ -13,12 +13,18 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{args, exit::Stopped, place::hash_of_token};
+use super::{
+    args,
+    exit::{self, Stopped},
+    place::hash_of_token,
+    print,
+};
 use crate::{
     connect::Client,
     serve::{
         Listeners, Server, SocketFile,
         clock::Clock,
+        config::{self, Config},
         home::Home,
         identity::Identity,
         listen_on_loopback, listen_on_socket,
@@ -64,22 +70,53 @@ impl Doors {
         }
     }
 
-    /// As the command line says.
+    /// As the config file says, and the command line over it.
     pub(crate) async fn of(serve: &args::Serve, socket: PathBuf) -> Result<Self, Stopped> {
+        let config = configured(serve)?;
         let mut doors = Self::local(socket);
-        if let (Some(address), Some(tokens)) = (serve.listen, &serve.tokens) {
-            doors.identity = Identity::with_tokens(tokens).map_err(Stopped::usage)?;
+        if let (Some(address), Some(tokens)) = (config.listen.tcp, &config.tokens) {
+            doors.identity = Identity::with_tokens(&tokens.file).map_err(Stopped::usage)?;
             let listener = listen_on_loopback(address).await;
             doors.tcp = Some(listener.map_err(Stopped::usage)?);
         }
-        if let Some(address) = serve.goldfive {
-            let hash = serve.goldfive_token_file.as_deref().map(hash_of_token);
+        if let Some(door) = &config.goldfive {
+            let hash = door.token_file.as_deref().map(hash_of_token);
             let hash = hash.transpose()?;
-            let listener = listen_on_loopback(address).await;
+            let listener = listen_on_loopback(door.listen).await;
             doors.goldfive = Some((listener.map_err(Stopped::usage)?, hash));
         }
         Ok(doors)
     }
+}
+
+/// The config file, with the flags over it.
+fn configured(serve: &args::Serve) -> Result<Config, Stopped> {
+    let read = serve.config.as_deref().map(Config::read).transpose();
+    let mut config = read.map_err(Stopped::usage)?.unwrap_or_default();
+    config.listen.tcp = serve.listen.or(config.listen.tcp);
+    if let Some(file) = serve.tokens.clone() {
+        config.tokens = Some(config::Tokens { file });
+    }
+    if let Some(listen) = serve.goldfive {
+        let token_file = config.goldfive.and_then(|door| door.token_file);
+        config.goldfive = Some(config::Goldfive { listen, token_file });
+    }
+    if let Some(file) = serve.goldfive_token_file.clone() {
+        let Some(door) = &mut config.goldfive else {
+            let what = "--goldfive-token-file: there is no door for it: say --goldfive, or [goldfive] in the config";
+            return Err(Stopped::usage(what));
+        };
+        door.token_file = Some(file);
+    }
+    config.check().map_err(Stopped::usage)?;
+    Ok(config)
+}
+
+/// Reads a config file as [`Doors::of`] does, and says what it found.
+pub(crate) fn check(file: &Path) -> Result<u8, Stopped> {
+    Config::read(file).map_err(Stopped::usage)?;
+    print::line("ok")?;
+    Ok(exit::DONE)
 }
 
 impl Host {

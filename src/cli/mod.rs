@@ -89,6 +89,7 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
         }
         Some(Verb::Extend { id, by }) => verbs::extend(&place, &id, by).await,
         Some(Verb::Dismiss { id, note }) => verbs::dismiss(&place, &id, note).await,
+        Some(Verb::Config(args::ConfigVerb::Check { file })) => host::check(&file),
         Some(Verb::Whoami) => verbs::whoami(&place).await,
         Some(Verb::Token {
             name,

@@ -29,6 +29,7 @@ use crate::wire::{
 };
 
 pub mod clock;
+pub mod config;
 pub mod home;
 pub mod identity;
 pub mod owner;

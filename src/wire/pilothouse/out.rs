@@ -386,6 +386,7 @@ fn decision_out(decision: &Decision) -> pb::Decision {
         answers: decision.answers.iter().map(answer).collect(),
         note: text(&decision.note),
         seen: decision.seen.number(),
+        via: or_nothing(decision.decider.via.as_ref()),
     }
 }
 

@@ -434,6 +434,7 @@ pub fn decision(decision: pb::Decision) -> Read<Decision> {
         decider: Decider {
             by: Name::written(&decision.by)?,
             on_behalf_of: said(&decision.on_behalf_of, Name::written)?,
+            via: said(&decision.via, Name::written)?,
         },
         answers: Answers::written(all(decision.answers, answer)?),
         note: decision.note.into(),

@@ -164,6 +164,7 @@ fn decision() -> Decision {
         decider: Decider {
             by: Name::system("policy"),
             on_behalf_of: Some(name("eu:42")),
+            via: Some(name("backend:web")),
         },
         answers: answers(),
         note: "go\n".into(),
@@ -540,6 +541,7 @@ fn bare_decision(asks: Seen) -> Decision {
         decider: Decider {
             by: name("user:ada"),
             on_behalf_of: None,
+            via: None,
         },
         answers: Answers::default(),
         note: Untrusted::default(),
