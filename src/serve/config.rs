@@ -138,7 +138,7 @@ pub struct Oidc {
     /// The claim that says who it is.
     #[serde(default)]
     pub name: NameClaim,
-    /// What a claim allows. The rows that fit are taken together; their tenant has to be one.
+    /// What a claim allows; the first that fits is taken.
     pub map: Vec<Mapped>,
 }
 

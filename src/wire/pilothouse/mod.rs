@@ -42,20 +42,20 @@ pub use agent::{
 pub use ask::{
     DriftReport, Opening, ask_ack_control, ask_await, ask_control, ask_controls, ask_decide,
     ask_dismiss, ask_end_run, ask_extend, ask_file, ask_get, ask_get_run, ask_heartbeat,
-    ask_history, ask_list, ask_open_run, ask_report_applied, ask_report_drift, ask_report_plan,
+    ask_history, ask_list, ask_mint_ticket, ask_open_run, ask_report_applied, ask_report_drift, ask_report_plan,
     ask_report_task, ask_say, ask_watch, ask_whoami, ask_withdraw,
 };
 pub use operator::{
-    ListWish, control, decide, dismiss, extend, get, get_run, history, list, watch,
+    ListWish, control, decide, dismiss, extend, get, get_run, history, list, mint_ticket, watch,
 };
 pub use out::{
     Room, controlled, decided, drifted, ended_item, extended, filed, gave_up, got, got_run,
-    handed_over, heartbeat_answer, history_page, open_item, opened, page, pending_left,
+    handed_over, heartbeat_answer, history_page, minted, open_item, opened, page, pending_left,
     record_item, recorded, row, settled_await, snapshot_end, tick, whoami,
 };
 pub use read::{
     Awaited, Filed, Me, Page, RunRecord, approval, awaited, controlled_as, decided_as, decision,
-    detail, drifted_as, extended_to, filed_as, got_back, history_back, me, opened_as, order_of,
+    detail, drifted_as, extended_to, filed_as, got_back, history_back, me, minted_as, opened_as, order_of,
     page_back, pending, run, run_record, server_time, settled, watched,
 };
 

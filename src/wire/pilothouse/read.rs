@@ -14,7 +14,7 @@ use registry::{
     names::{ControlId, DecisionId, DriftId, Key, WaitId},
     run::{Pause, Presence, RunKey, RunState, Task},
     state::Row,
-    who::Decider,
+    who::{Decider, Grant},
 };
 
 use super::{
@@ -232,6 +232,12 @@ pub struct Me {
     pub roles: BTreeSet<Role>,
     /// How the server knows.
     pub by: String,
+    /// What narrows the roles; one newer than our words is left out.
+    pub scopes: BTreeSet<Grant>,
+    /// When the credential ends, where it does.
+    pub expires: Option<Timestamp>,
+    /// The backend that minted the ticket, where it is one.
+    pub via: Option<Name>,
     /// The server's version.
     pub version: String,
     /// Which log it has.
@@ -246,17 +252,33 @@ pub struct Me {
 /// [`Garbled`] that says what cannot be read.
 pub fn me(response: pb::WhoamiResponse) -> Read<Me> {
     let head = response.head.ok_or_else(|| missing("the cursor"))?;
+    let scope = |word: &String| Grant::ALL.into_iter().find(|scope| scope.word() == word);
     let known = |word: &String| Role::ALL.into_iter().find(|role| role.word() == word);
     Ok(Me {
         name: Name::written(&response.name)?,
         tenant: Tenant::parse(&response.tenant)?,
         roles: response.roles.iter().filter_map(known).collect(),
         by: response.by,
+        scopes: response.scopes.iter().filter_map(scope).collect(),
+        expires: response
+            .expires_at
+            .map(|at| moment("when the credential ends", Some(at)))
+            .transpose()?,
+        via: said(&response.via, Name::written)?,
         version: response.server_version,
         epoch: head.epoch,
         head: head.seq,
         server_now: moment("the server's time", response.server_time)?,
     })
+}
+
+/// A ticket, and when it ends.
+///
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn minted_as(response: pb::MintTicketResponse) -> Read<(String, Timestamp)> {
+    let until = moment("when the ticket ends", response.expires_at)?;
+    Ok((response.ticket, until))
 }
 
 /// One message of Watch.
