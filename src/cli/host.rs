@@ -170,7 +170,10 @@ impl Host {
             .as_ref()
             .and_then(|(tcp, _)| tcp.local_addr().ok());
         let tcp = tcp.map(|at| format!("http://{at}"));
-        let tls = doors.tls.as_ref().and_then(|(tcp, _)| tcp.local_addr().ok());
+        let tls = doors
+            .tls
+            .as_ref()
+            .and_then(|(tcp, _)| tcp.local_addr().ok());
         let tls = tls.map(|at| format!("https://{at}"));
         let goldfive = goldfive.map(|at| format!("{at} for goldfive agents"));
         let also = tcp.into_iter().chain(tls).chain(goldfive).collect();

@@ -84,7 +84,9 @@ impl Place {
         };
         match (&self.ca, ours) {
             (Some(ca), ours) => Trust::read(ca, ours).map(Some).map_err(Stopped::usage),
-            (None, Some(_)) => Err(Stopped::usage("--cert and --key need --ca FILE: whom to trust")),
+            (None, Some(_)) => Err(Stopped::usage(
+                "--cert and --key need --ca FILE: whom to trust",
+            )),
             (None, None) => Ok(None),
         }
     }

@@ -122,6 +122,9 @@ pub(crate) fn ended_item(settled: &Settled, run: Option<&Run>) -> Value {
         item.insert("delivery_detail".into(), json!(delivery.detail.raw()));
         item.insert("control_id".into(), json!(delivery.control.as_str()));
     }
+    if let Some(claim) = &settled.claim {
+        item.insert("claim".into(), json!(claim));
+    }
     if let Some(applied) = &settled.applied {
         let applied = json!({
             "result": applied.result.word(),
@@ -201,6 +204,7 @@ pub(crate) fn with_waiting(item: Value, pending: &Pending) -> Value {
     map.insert("waits_timed_out".into(), json!(pending.timed_out));
     map.insert("refused_attempts".into(), json!(pending.attempts));
     map.insert("deadline_passed_at".into(), time(pending.passed_at));
+    map.insert("ends_soon".into(), json!(pending.ends_soon()));
     Value::Object(map)
 }
 
@@ -257,7 +261,7 @@ pub(crate) fn run(run: &Run, record: &[Recorded]) -> Value {
         })
     });
     let interrupt = match run.state {
-        RunState::Parked(interrupt) => Some(interrupt.word()),
+        RunState::Parked(interrupt) | RunState::Consumed(interrupt) => Some(interrupt.word()),
         _ => None,
     };
     json!({
@@ -309,7 +313,8 @@ pub(crate) fn event(recorded: &Recorded) -> Value {
 pub(crate) fn open_line(pending: &Pending, run: Option<&Run>, now: registry::Timestamp) -> String {
     let approval = &pending.approval;
     let left = pending.deadline.map_or("no deadline".into(), |at| {
-        format!("{} left", span(at.since(now)))
+        let soon = if pending.ends_soon() { ", soon" } else { "" };
+        format!("{} left{soon}", span(at.since(now)))
     });
     format!(
         "{}  {:<8} {:<9} waited {:>4}  {:>11}  {}  {}{}",
@@ -335,10 +340,11 @@ pub(crate) fn ended_line(settled: &Settled) -> String {
         (None, Outcome::Withdrawn(why)) => (why.words(), quoted(words_of(why))),
         (None, _) => ("nobody decided".into(), String::new()),
     };
-    let applied = settled.applied.as_ref();
-    let applied = applied.map_or_else(String::new, |applied| {
-        format!("  applied: {}", applied.result.word())
-    });
+    let applied = match (&settled.applied, &settled.claim) {
+        (Some(applied), _) => format!("  applied: {}", applied.result.word()),
+        (None, Some(claim)) => format!("  {}", claim.words()),
+        (None, None) => String::new(),
+    };
     let delivery = settled.delivery.as_ref();
     let delivery = delivery.map_or_else(String::new, |delivery| {
         format!("  delivery: {}", delivery.state.word())

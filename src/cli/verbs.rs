@@ -440,7 +440,9 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
         [] => String::new(),
         scopes => format!(" · only {}", scopes.join(", ")),
     };
-    let until = me.expires.map_or_else(String::new, |until| format!(" · until {until}"));
+    let until = me
+        .expires
+        .map_or_else(String::new, |until| format!(" · until {until}"));
     print::line(format!(
         "{} · {} · tenant {} · known by {}{scopes}{until} · server {}",
         me.name,
@@ -479,7 +481,11 @@ pub(crate) fn token(new: &NewToken) -> Result<u8, Stopped> {
         row += &format!("expires = \"{expires}\"\n");
     }
     if !new.scopes.is_empty() {
-        let scopes: Vec<&str> = new.scopes.iter().map(|word| scope_of(*word).word()).collect();
+        let scopes: Vec<&str> = new
+            .scopes
+            .iter()
+            .map(|word| scope_of(*word).word())
+            .collect();
         row += &format!("scopes = {scopes:?}\n");
     }
     match &new.out {

@@ -1,6 +1,7 @@
 //! Calls: typed, and sent again where the same twice is the same as once.
 
 use std::{
+    collections::BTreeMap,
     error::Error,
     fmt, io,
     path::PathBuf,
@@ -10,12 +11,12 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use registry::{
-    ApprovalId, Control, ItemId, Name, RunId, Seq, Settled, Timestamp, Untrusted,
+    ApprovalId, Control, Digest, ItemId, Name, RunId, Seq, Settled, Timestamp, Untrusted,
     approval::{AppliedResult, Filing},
     command::{AckResult, Decide, Ending, Order},
     drift::Level,
     escalation::Ended,
-    names::{ControlId, WaitId},
+    names::{ClaimToken, ControlId, WaitId},
     run::{Plan, TaskState},
     who::Grant,
 };
@@ -483,6 +484,50 @@ impl Client {
     pub async fn withdraw(&self, id: ApprovalId, reason: &Untrusted) -> Result<(), CallError> {
         let request = wire::ask_withdraw(id, reason);
         self.work(request, Agent::withdraw, done).await
+    }
+
+    /// Takes the decisions of a step: `digests` is what is about to run, by the agent's own ids, recomputed from what stands
+    /// there now. Sent again with the same token, so it counts once.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn claim(
+        &self,
+        run: RunId,
+        step: &Untrusted,
+        digests: &BTreeMap<Untrusted, Digest>,
+        token: &ClaimToken,
+    ) -> Result<Vec<Settled>, CallError> {
+        let request = wire::ask_claim(run, step, digests, token);
+        self.work(request, Agent::claim, wire::claimed_back).await
+    }
+
+    /// Gives them back, if nothing was begun with; if not, the answer says why.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn restore(
+        &self,
+        run: RunId,
+        step: &Untrusted,
+        token: &ClaimToken,
+    ) -> Result<Result<(), Untrusted>, CallError> {
+        let request = wire::ask_restore(run, step, token);
+        self.work(request, Agent::restore, wire::restored_back)
+            .await
+    }
+
+    /// Begins with a decision that was taken: from now on nobody begins again.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn report_started(
+        &self,
+        id: ApprovalId,
+        token: &ClaimToken,
+    ) -> Result<(), CallError> {
+        let request = wire::ask_report_started(id, token);
+        self.work(request, Agent::report_started, done).await
     }
 
     /// What came of a decision.

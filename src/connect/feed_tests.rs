@@ -96,7 +96,10 @@ impl server::OperatorService for Arc<Fake> {
     async fn extend(&self, _: Request<pb::ExtendRequest>) -> Answer<pb::ExtendResponse> {
         Err(Status::unimplemented(""))
     }
-    async fn mint_ticket(&self, _: Request<pb::MintTicketRequest>) -> Answer<pb::MintTicketResponse> {
+    async fn mint_ticket(
+        &self,
+        _: Request<pb::MintTicketRequest>,
+    ) -> Answer<pb::MintTicketResponse> {
         Err(Status::unimplemented(""))
     }
     async fn dismiss(&self, _: Request<pb::DismissRequest>) -> Answer<pb::DismissResponse> {

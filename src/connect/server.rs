@@ -62,7 +62,9 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(uri) | Self::Tls(uri) => write!(f, "{}", uri.to_string().trim_end_matches('/')),
+            Self::Tcp(uri) | Self::Tls(uri) => {
+                write!(f, "{}", uri.to_string().trim_end_matches('/'))
+            }
         }
     }
 }

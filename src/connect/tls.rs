@@ -83,7 +83,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 /// What went wrong, for whoever can put it right.
 fn in_words(error: io::Error, host: &str) -> io::Error {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Error>());
     let Some(said) = tls.and_then(|error| words_for(error, host)) else {
         return error;
     };

@@ -534,7 +534,8 @@ impl Model {
         let soon = self.now(at).map(|now| now.plus(URGENT)).unwrap_or_default();
         let urgent: Vec<ApprovalId> = self
             .state
-            .overdue(soon)
+            .ending_before(soon)
+            .into_iter()
             .map(|pending| pending.approval.id)
             .collect();
         let first: BTreeSet<ApprovalId> = urgent.iter().copied().collect();
@@ -719,9 +720,8 @@ impl Model {
     }
 
     fn next_urgent(&self, now: Timestamp) -> Option<Duration> {
-        let never = Timestamp::from_ms(i64::MAX);
-        let next = self.state.overdue(never).nth(self.urgent)?.deadline?;
         let soon = now.plus(URGENT);
+        let next = self.state.next_ending(soon)?;
         Some(next.since(soon) + Duration::from_millis(1))
     }
 }

@@ -262,7 +262,7 @@ pub fn run_sign(signs: &Signs, state: RunState) -> (Role, &'static str) {
     match state {
         RunState::Running => (Role::Active, signs.running),
         RunState::Waiting => (Role::Hint, signs.waiting),
-        RunState::Parked(_) => (Role::Warn, signs.parked),
+        RunState::Parked(_) | RunState::Consumed(_) => (Role::Warn, signs.parked),
         RunState::Pausing | RunState::Paused(_) => (Role::Danger, signs.held),
         RunState::Ended(End::Completed) => (Role::Ok, signs.granted),
         RunState::Ended(End::Failed) => (Role::Danger, signs.rejected),

@@ -107,16 +107,6 @@ impl Server {
         owner::randomness().map_err(|error| Status::internal(format!("no randomness: {error}")))
     }
 
-    fn unavailable<T>(&self, request: &Request<T>, what: &str) -> Status {
-        let authorised = self
-            .agent(request)
-            .and_then(|by| may(&by, Verb::Work, None, None).map_err(|refusal| status(&refusal)));
-        match authorised {
-            Ok(_) => Status::unimplemented(format!("{what} is not available yet")),
-            Err(refused) => refused,
-        }
-    }
-
     /// Waits for an answer, for as long as one call is held.
     async fn await_one(
         &self,
@@ -291,21 +281,44 @@ impl AgentService for Server {
         &self,
         request: Request<ClaimRequest>,
     ) -> Result<Response<ClaimResponse>, Status> {
-        Err(self.unavailable(&request, "Claim"))
+        let by = self.agent(&request)?;
+        let tenant = by.tenant().clone();
+        let Reply::Claimed(ids) = self.wish(by, wire::claim(request.into_inner())).await? else {
+            return Err(Status::internal("decisions were taken and are not there"));
+        };
+        let mut decisions = Vec::new();
+        for id in ids {
+            match self.owner.approval(&tenant, id).await {
+                Ok(Stands::Settled(settled)) => decisions.push(settled),
+                Ok(Stands::Pending(_)) => return Err(status(&Refusal::StillPending)),
+                Err(refusal) => return Err(status(&refusal)),
+            }
+        }
+        Ok(Response::new(wire::claimed(&decisions)))
     }
 
     async fn restore(
         &self,
         request: Request<RestoreRequest>,
     ) -> Result<Response<RestoreResponse>, Status> {
-        Err(self.unavailable(&request, "Restore"))
+        let by = self.agent(&request)?;
+        let wish = wire::restore(request.into_inner()).map_err(|refusal| status(&refusal))?;
+        match self.judge(by, wish).await {
+            Ok(_) => Ok(Response::new(wire::restored(None))),
+            // Nothing that its caller could do otherwise: how things stand is the answer (DESIGN §4.1.9).
+            Err(why @ Refusal::NotNow(_)) => Ok(Response::new(wire::restored(Some(&why)))),
+            Err(refusal) => Err(status(&refusal)),
+        }
     }
 
     async fn report_started(
         &self,
         request: Request<ReportStartedRequest>,
     ) -> Result<Response<ReportStartedResponse>, Status> {
-        Err(self.unavailable(&request, "ReportStarted"))
+        let by = self.agent(&request)?;
+        self.wish(by, wire::report_started(request.into_inner()))
+            .await?;
+        Ok(Response::new(ReportStartedResponse {}))
     }
 
     async fn report_drift(

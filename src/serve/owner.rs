@@ -652,6 +652,11 @@ impl Decider<'_> {
                 let closed = self.reader.closed(id)?;
                 Ok(closed.map(|closed| Found::Closed(Arc::new(closed))))
             }
+            Need::Step(run, step) => {
+                let settled = self.reader.settled_in(run, &step)?;
+                let settled = settled.into_iter().map(Arc::new);
+                Ok(Some(Found::Step(settled.collect())))
+            }
             Need::Past(id) => Ok(past(self.reader.settled(id)?)),
             Need::Key(tenant, key) => match self.reader.filed_under(&tenant, &key)? {
                 Some(id) => Ok(past(self.reader.settled(id)?)),
@@ -703,6 +708,9 @@ fn ends_something(wish: &Wish) -> bool {
         | Wish::Withdraw { .. }
         | Wish::GiveUp { .. }
         | Wish::ReportApplied { .. }
+        | Wish::Claim(_)
+        | Wish::Restore(_)
+        | Wish::ReportStarted { .. }
         | Wish::EndRun { .. }
         | Wish::Direct(_)
         | Wish::HandOver { .. }

@@ -87,7 +87,11 @@ impl Tls {
 }
 
 fn stamps(files: &config::Tls) -> Vec<Option<Stamp>> {
-    let paths = [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()];
+    let paths = [
+        Some(&files.cert),
+        Some(&files.key),
+        files.client_ca.as_ref(),
+    ];
     let paths = paths.into_iter().flatten();
     paths.map(|path| Stamp::of(path)).collect()
 }

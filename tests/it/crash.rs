@@ -55,7 +55,7 @@ fn asking(key: &str) -> Filing {
     }
 }
 
-fn deciding(filed: &Filed, key: &str, verdict: Verdict) -> Decide {
+pub(crate) fn deciding(filed: &Filed, key: &str, verdict: Verdict) -> Decide {
     Decide {
         id: filed.id,
         decision: DecisionId::parse(&format!("d-{key}")).unwrap(),

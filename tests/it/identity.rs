@@ -873,17 +873,13 @@ async fn the_health_service_says_that_both_services_serve() {
     assert_eq!(said.code(), Code::NotFound);
 }
 
-/// What is not there yet says so to those who may call it, and to nobody else.
+/// Claims are the agents': whoever may call reads what is wrong with the call, and nobody else does.
 #[tokio::test]
-async fn what_is_not_there_yet_is_not_shown_to_everybody() {
+async fn claims_take_a_credential_first() {
     let house = House::open();
     let of_agents = [
-        ("agent:a1", "Unimplemented"),
-        ("backend:web", "Unimplemented"),
-        ("viewer:v", "not_yours"),
-        ("user:ada", "not_yours"),
-        ("operator:ops", "not_yours"),
-        ("admin:root", "not_yours"),
+        ("agent:a1", "invalid"),
+        ("backend:web", "invalid"),
         ("nobody", "unauthenticated"),
         ("unknown", "unauthenticated"),
         ("twice", "unauthenticated"),

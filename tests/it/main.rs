@@ -3,12 +3,14 @@
 
 mod answers;
 mod arrows;
+mod claims;
 mod commands;
 mod crash;
 mod dashboard;
 mod demo;
 mod desk;
 mod directed;
+mod doors;
 mod escapes;
 mod goldfive;
 mod goldfive_wire;

@@ -35,8 +35,8 @@ use tokio::runtime::{Handle, Runtime};
 use crate::{
     script::{BEGINNING, Line, World, play, principal},
     wishes::{
-        Known, command, list, shown_closed, shown_drifts, shown_escalation, shown_level,
-        shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+        Known, command, list, shown_claimed, shown_closed, shown_drifts, shown_escalation,
+        shown_level, shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
     },
 };
 
@@ -332,6 +332,22 @@ impl OverGrpc<'_> {
                 Wish::ReportApplied {
                     id, result, detail, ..
                 } => done(client.report_applied(id, result, &detail).await),
+                Wish::Claim(wish) => {
+                    let taken = client.claim(wish.run, &wish.step, &wish.digests, &wish.token);
+                    let taken = taken.await.map_err(told)?;
+                    let ids = taken.iter().map(|settled| settled.approval.id);
+                    Ok(Reply::Claimed(ids.collect()))
+                }
+                Wish::Restore(wish) => {
+                    let restored = client.restore(wish.run, &wish.step, &wish.token).await;
+                    // Here it is an answer, there a refusal; it says the same.
+                    let why_not = restored.map_err(told)?.err();
+                    let why_not = why_not.map(|why| format!("not_now: {}", why.line()));
+                    return why_not.map_or(Ok(Reply::Done), Err);
+                }
+                Wish::ReportStarted { id, token, .. } => {
+                    done(client.report_started(id, &token).await)
+                }
                 Wish::ReportDrift(report) => {
                     let drift = DriftReport {
                         id: report.drift.id,
@@ -376,6 +392,10 @@ impl OverGrpc<'_> {
             (Reply::Done, _) => "done".to_owned(),
             (Reply::Run(id), _) => id.to_string(),
             (Reply::Approval(id), _) => format!("{id} {}", self.standing(id)),
+            (Reply::Claimed(ids), _) => shown_claimed(ids.iter().map(|id| match self.asked(*id) {
+                Some(Asked::Settled(settled)) => (*settled).clone(),
+                other => panic!("{other:?}"),
+            })),
             (Reply::Control(run, id), _) => shown_order(&self.owner.state(), run, &id),
             (Reply::Level(level), Some(drift)) => shown_level(&self.owner.state(), level, &drift),
             (Reply::Level(level), None) => panic!("{level:?} of no drift"),

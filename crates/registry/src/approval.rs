@@ -11,7 +11,8 @@ use ulid::Ulid;
 use crate::{
     digest::{Digest, Envelope, Sha256},
     form::{Answers, Form},
-    names::{ControlId, DecisionId, Key, WaitId},
+    limits,
+    names::{ClaimToken, ControlId, DecisionId, Key, WaitId},
     refusal::Refusal,
     run::{End, RunId, RunKey},
     text::{Untrusted, readable_name},
@@ -25,6 +26,11 @@ use crate::{
 pub struct ApprovalId(Ulid);
 
 impl ApprovalId {
+    /// None comes before this one.
+    pub(crate) const FIRST: Self = Self(Ulid(u128::MIN));
+    /// None comes after this one.
+    pub(crate) const LAST: Self = Self(Ulid(u128::MAX));
+
     /// The id for something filed at `now`, with 80 bits of `randomness`.
     pub fn mint(now: Timestamp, randomness: u128) -> Self {
         Self(ulid_at(now, randomness))
@@ -335,6 +341,9 @@ pub struct Pending {
     /// When it ends now: the deadline as asked, or as extended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// When it is to be said that little time is left; none once it was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warn_at: Option<Timestamp>,
     /// When its deadline passed, for one that stays open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed_at: Option<Timestamp>,
@@ -344,6 +353,26 @@ pub struct Pending {
     /// Who tried what they may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
+}
+
+impl Pending {
+    /// The next moment at which something about it passes by itself.
+    pub fn due(&self) -> Option<Timestamp> {
+        let deadline = self.deadline.filter(|_| self.passed_at.is_none());
+        deadline.map(|deadline| self.warn_at.unwrap_or(deadline).min(deadline))
+    }
+
+    /// Whether it was said that little time is left.
+    pub fn ends_soon(&self) -> bool {
+        self.deadline.is_some() && self.warn_at.is_none()
+    }
+}
+
+/// When to say of a deadline that was set at `from` that little time is left: a tenth of the time, or ten minutes, whichever
+/// is less (DESIGN §4.1.6).
+pub(crate) fn warns_at(from: Timestamp, deadline: Timestamp) -> Timestamp {
+    let left = (deadline.since(from) / 10).min(limits::WARN_BEFORE);
+    Timestamp::from_ms(deadline.ms() - i64::try_from(left.as_millis()).unwrap_or(0))
 }
 
 /// A waiter gave up; the question stays open.
@@ -386,6 +415,9 @@ pub struct Settled {
     /// How far the answer has come on its way to a foreign agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// Who of its agent's processes took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// What came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
@@ -398,6 +430,16 @@ impl Settled {
             Outcome::Granted(decision) | Outcome::Rejected(decision) => Some(decision),
             Outcome::Expired | Outcome::Withdrawn(_) => None,
         }
+    }
+
+    /// The claim of whoever has it, and has not given it back.
+    pub fn held(&self) -> Option<&Claim> {
+        self.claim.as_ref().filter(|claim| claim.is_held())
+    }
+
+    /// Whether it was superseded by the same question in other words: then nobody takes it.
+    pub fn was_superseded(&self) -> bool {
+        matches!(self.outcome, Outcome::Withdrawn(Why::Superseded { .. }))
     }
 }
 
@@ -569,6 +611,56 @@ impl DeliveryState {
             Self::Confirmed => "confirmed",
             Self::Failed => "failed",
         }
+    }
+}
+
+/// One process of an agent took the decisions of a step, so that no other acts on them (DF-35).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Whoever shows the same again is the same process.
+    pub token: ClaimToken,
+    /// When.
+    pub at: Timestamp,
+    /// How far it came.
+    pub stage: ClaimStage,
+}
+
+/// How far whoever took a decision came with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimStage {
+    /// It has it, and can still give it back.
+    Taken,
+    /// It gave it back: another one may take it.
+    GivenBack {
+        /// When.
+        at: Timestamp,
+    },
+    /// It began. From now on nobody begins again: a death from here reads «taken, outcome unknown».
+    Started {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl Claim {
+    /// How far it came, in words, where nothing was said of what came of it.
+    pub fn words(&self) -> String {
+        match self.stage {
+            ClaimStage::Taken => format!("taken at {}, not begun with", self.at),
+            ClaimStage::GivenBack { at } => format!("taken, and given back at {at}"),
+            ClaimStage::Started { at } => format!("taken, outcome unknown: begun with at {at}"),
+        }
+    }
+
+    /// Whether somebody has the decision.
+    pub fn is_held(&self) -> bool {
+        !matches!(self.stage, ClaimStage::GivenBack { .. })
+    }
+
+    /// Whether whoever shows `token` has the decision.
+    pub fn is_held_by(&self, token: &ClaimToken) -> bool {
+        self.is_held() && self.token == *token
     }
 }
 

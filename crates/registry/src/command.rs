@@ -1,6 +1,6 @@
 //! Wishes: what agents, people and our own timers want done.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     approval::{AppliedResult, ApprovalId, Filing, Seen, Settled, Verdict},
@@ -9,7 +9,7 @@ use crate::{
     drift::{Drift, Level},
     escalation::{Closed, EscalationId},
     form::{Form, RawAnswers},
-    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{End, InterruptKind, Plan, RunId, RunKey, TaskState},
     text::Untrusted,
     who::{Name, Principal, Tenant},
@@ -122,6 +122,19 @@ pub enum Wish {
         id: ApprovalId,
         /// What they write beside it.
         note: Untrusted,
+        /// What the log knows of it, if State does not.
+        past: Option<Arc<Settled>>,
+    },
+    /// A process of the agent takes the decisions of a step.
+    Claim(Box<TakeStep>),
+    /// It gives them back.
+    Restore(Box<GiveBack>),
+    /// It begins with one of them.
+    ReportStarted {
+        /// With which.
+        id: ApprovalId,
+        /// As whom it took it.
+        token: ClaimToken,
         /// What the log knows of it, if State does not.
         past: Option<Arc<Settled>>,
     },
@@ -261,6 +274,34 @@ pub struct File {
     pub past: Option<Arc<Settled>>,
 }
 
+/// A process of the agent takes the decisions of a step.
+#[derive(Clone, Debug)]
+pub struct TakeStep {
+    /// Of which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: Untrusted,
+    /// What it is about to run, by the agent's own ids, recomputed from what stands there now (DF-36).
+    pub digests: BTreeMap<Untrusted, Digest>,
+    /// Who takes them.
+    pub token: ClaimToken,
+    /// What the log knows of the step, if State has forgotten some of it.
+    pub past: Vec<Arc<Settled>>,
+}
+
+/// A process of the agent gives the decisions of a step back (DF-37).
+#[derive(Clone, Debug)]
+pub struct GiveBack {
+    /// Of which run.
+    pub run: RunId,
+    /// Which step.
+    pub step: Untrusted,
+    /// As whom it took them.
+    pub token: ClaimToken,
+    /// What the log knows of the step, if State has forgotten some of it.
+    pub past: Vec<Arc<Settled>>,
+}
+
 /// A person answers.
 #[derive(Clone, Debug)]
 pub struct Decide {
@@ -356,6 +397,8 @@ pub enum Need {
     Past(ApprovalId),
     /// This escalation, which State has forgotten.
     Closed(EscalationId),
+    /// What was asked in this step of a run, of which State has forgotten some.
+    Step(RunId, Untrusted),
     /// What was filed under this key, which State has forgotten.
     Key(Tenant, Key),
     /// What this decision id decided, which State has forgotten.
@@ -369,6 +412,8 @@ pub enum Found {
     Form(Form),
     /// The approval, or the one under that key.
     Past(Arc<Settled>),
+    /// All that ended of a step.
+    Step(Vec<Arc<Settled>>),
     /// The escalation.
     Closed(Arc<Closed>),
     /// What the decision id decided.

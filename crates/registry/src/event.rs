@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    approval::{Applied, Approval, ApprovalId, Attempt, Decision, Delivery, Why},
+    approval::{Applied, Approval, ApprovalId, Attempt, Claim, Decision, Delivery, Why},
     control::{Control, Step},
     drift::{Drift, Level},
     escalation::{Escalation, EscalationId, How, ItemId},
-    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{End, InterruptKind, Pause, Plan, Presence, Run, RunId, TaskState},
     text::Untrusted,
     time::Timestamp,
@@ -235,6 +235,38 @@ pub enum Event {
         /// How far it came.
         delivery: Delivery,
     },
+    /// Little time is left of a deadline.
+    DeadlineWarned {
+        /// Whose.
+        id: ApprovalId,
+    },
+    /// A process of the agent took a decision; how it ended may also be that nobody decided.
+    DecisionClaimed {
+        /// Of what.
+        id: ApprovalId,
+        /// Of which run.
+        run: RunId,
+        /// Who.
+        claim: Claim,
+    },
+    /// It gave it back.
+    DecisionRestored {
+        /// Of what.
+        id: ApprovalId,
+        /// Of which run.
+        run: RunId,
+        /// As whom it had taken it.
+        token: ClaimToken,
+    },
+    /// It began to act on it.
+    DecisionStarted {
+        /// Of what.
+        id: ApprovalId,
+        /// Of which run.
+        run: RunId,
+        /// As whom it had taken it.
+        token: ClaimToken,
+    },
     /// The agent said what came of a decision.
     DecisionApplied {
         /// The decision of what.
@@ -270,6 +302,10 @@ impl Event {
             Self::AttemptRefused { .. } => 23,
             Self::DeliveryMoved { .. } => 24,
             Self::DecisionApplied { .. } => 25,
+            Self::DecisionClaimed { .. } => 26,
+            Self::DecisionRestored { .. } => 27,
+            Self::DecisionStarted { .. } => 28,
+            Self::DeadlineWarned { .. } => 29,
             Self::RunOpened { .. } => 40,
             Self::RunParked { .. } => 41,
             Self::RunEnded { .. } => 42,
@@ -299,6 +335,10 @@ impl Event {
             | Self::WaitTimedOut { id, .. }
             | Self::AttemptRefused { id, .. }
             | Self::DeliveryMoved { id, .. }
+            | Self::DeadlineWarned { id }
+            | Self::DecisionClaimed { id, .. }
+            | Self::DecisionRestored { id, .. }
+            | Self::DecisionStarted { id, .. }
             | Self::DecisionApplied { id, .. } => Some(*id),
             Self::RunOpened { .. }
             | Self::RunParked { .. }
@@ -350,6 +390,9 @@ impl Event {
             | Self::DriftLevelled { run, .. }
             | Self::PauseMoved { run, .. }
             | Self::ControlMoved { run, .. }
+            | Self::DecisionClaimed { run, .. }
+            | Self::DecisionRestored { run, .. }
+            | Self::DecisionStarted { run, .. }
             | Self::PresenceChanged { run, .. } => Some(*run),
             _ => None,
         }

@@ -48,6 +48,8 @@ pub const GIVEN_UP_COUNT: usize = 64;
 
 /// The shortest deadline (EL-58).
 pub const DEADLINE_MIN: Duration = Duration::from_secs(60);
+/// How long before a deadline it is said, at most, that little time is left.
+pub const WARN_BEFORE: Duration = Duration::from_secs(10 * 60);
 /// How long a run may take to end by itself once it is to be aborted (`wire/goldfive.md` §2.5).
 pub const ABORT_AFTER: Duration = Duration::from_secs(600);
 /// The longest deadline, also of an extension.

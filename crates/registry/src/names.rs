@@ -58,4 +58,6 @@ chosen_by_clients! {
     ControlId = "a control id";
     /// One drift, as its agent knows it.
     DriftId = "a drift id";
+    /// Whoever takes the decisions of a step, so that nobody else does: made anew for each try.
+    ClaimToken = "a claim token";
 }

@@ -156,6 +156,8 @@ pub enum RunState {
     Waiting,
     /// Its turn ended while it waits; it has no agent by design.
     Parked(InterruptKind),
+    /// It was parked, and one of its agent's processes took its decisions; it has not begun with them yet.
+    Consumed(InterruptKind),
     /// It is to stand still, and its agent has not said that it does.
     Pausing,
     /// It stands still until a person says how it goes on.
@@ -171,6 +173,7 @@ impl RunState {
             Self::Running => "running",
             Self::Waiting => "waiting",
             Self::Parked(_) => "parked",
+            Self::Consumed(_) => "consumed",
             Self::Pausing => "pausing",
             Self::Paused(_) => "paused",
             Self::Ended(end) => end.word(),
@@ -309,7 +312,36 @@ impl From<Counts> for Vec<(Kind, Untrusted, Count)> {
     }
 }
 
+/// The conversation that a run belongs to: nothing new starts on one that waits for an answer (DF-44).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thread {
+    tenant: Tenant,
+    project: Untrusted,
+    name: Untrusted,
+}
+
+impl Thread {
+    /// The thread of that name; the session where it has none.
+    pub fn of(key: &RunKey, project: &Untrusted, thread: &Untrusted) -> Self {
+        let name = if thread.is_empty() {
+            &key.session
+        } else {
+            thread
+        };
+        Self {
+            tenant: key.tenant.clone(),
+            project: project.clone(),
+            name: name.clone(),
+        }
+    }
+}
+
 impl Run {
+    /// The conversation that it belongs to.
+    pub fn thread(&self) -> Thread {
+        Thread::of(&self.key, &self.project, &self.thread)
+    }
+
     /// One of its orders.
     pub fn control(&self, id: &ControlId) -> Option<&Control> {
         self.controls.iter().find(|control| control.id == *id)

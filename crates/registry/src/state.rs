@@ -15,14 +15,15 @@ use std::{
 
 use crate::{
     approval::{
-        Applied, Approval, ApprovalId, Attempt, Decision, Delivery, Outcome, Pending, Settled,
-        WaitTimeout, Why,
+        Applied, Approval, ApprovalId, Attempt, Claim, ClaimStage, Decision, Delivery, Hold,
+        Outcome, Pending, Settled, WaitTimeout, Why, warns_at,
     },
     escalation::{Closed, Ended, Escalation, EscalationId, ItemId},
     event::{Event, Recorded, Scope, Seq},
-    names::{DecisionId, Key, WaitId},
+    names::{ClaimToken, DecisionId, Key, WaitId},
     run::{
         End, InterruptKind, Pause, Plan, Presence, Run, RunId, RunKey, RunState, Task, TaskState,
+        Thread,
     },
     text::Untrusted,
     time::Timestamp,
@@ -46,6 +47,8 @@ pub struct State {
     decisions: HashMap<(Tenant, DecisionId), ApprovalId>,
     escalations: BTreeMap<EscalationId, Arc<Escalation>>,
     closed: BTreeMap<EscalationId, Arc<Closed>>,
+    settled_of: BTreeSet<(RunId, ApprovalId)>,
+    holding: BTreeSet<(Thread, ApprovalId)>,
     deadlines: BTreeSet<(Timestamp, ItemId)>,
     ended: VecDeque<(Timestamp, Gone)>,
     has_forgotten: bool,
@@ -203,6 +206,19 @@ impl State {
         pending.or_else(|| self.settled.get(&id).map(|settled| &settled.approval))
     }
 
+    /// What a run asked and is over, while it is in memory, in no order that means anything.
+    pub fn settled_of(&self, run: RunId) -> impl Iterator<Item = &Arc<Settled>> {
+        let of_run = (run, ApprovalId::FIRST)..=(run, ApprovalId::LAST);
+        let ids = self.settled_of.range(of_run);
+        ids.filter_map(|(_, id)| self.settled.get(id))
+    }
+
+    /// Whether a question that waits keeps anything new from starting on a thread (DF-44).
+    pub fn holds(&self, thread: &Thread) -> bool {
+        let on_thread = (thread.clone(), ApprovalId::FIRST)..=(thread.clone(), ApprovalId::LAST);
+        self.holding.range(on_thread).next().is_some()
+    }
+
     /// The newest question that a run asked under the agent's own id.
     pub fn latest(&self, run: RunId, target: &Untrusted) -> Option<ApprovalId> {
         self.latest.get(&(run, target.clone())).copied()
@@ -257,7 +273,7 @@ impl State {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Questions whose deadline lies before `now`, earliest first.
+    /// Questions of which something passes before `now`: their deadline, or the moment to say that it is near; earliest first.
     pub fn overdue(&self, now: Timestamp) -> impl Iterator<Item = &Arc<Pending>> {
         self.deadlines
             .iter()
@@ -266,6 +282,33 @@ impl State {
                 ItemId::Approval(id) => self.pending.get(id),
                 ItemId::Escalation(_) => None,
             })
+    }
+
+    /// Questions whose deadline lies before `moment`, earliest first.
+    pub fn ending_before(&self, moment: Timestamp) -> Vec<&Arc<Pending>> {
+        // What is due of a question is due at its deadline at the latest.
+        let ends = |pending: &&Arc<Pending>| pending.deadline.is_some_and(|end| end < moment);
+        let mut ending: Vec<_> = self.overdue(moment).filter(ends).collect();
+        ending.sort_by_key(|pending| pending.deadline);
+        ending
+    }
+
+    /// The first deadline of a question that does not lie before `moment`.
+    pub fn next_ending(&self, moment: Timestamp) -> Option<Timestamp> {
+        let mut next: Option<Timestamp> = None;
+        for (due, id) in &self.deadlines {
+            if next.is_some_and(|next| next <= *due) {
+                break;
+            }
+            let pending = match id {
+                ItemId::Approval(id) => self.pending.get(id),
+                ItemId::Escalation(_) => None,
+            };
+            let end = pending.and_then(|pending| pending.deadline);
+            let later = end.filter(|end| *end >= moment);
+            next = next.into_iter().chain(later).min();
+        }
+        next
     }
 
     /// The first run whose time to end by itself was over before `now`.
@@ -353,7 +396,7 @@ impl State {
                 self.report_task(*run, task, title, state, detail, at);
             }
             Event::PlanReported { run, plan, .. } => self.report_plan(*run, plan, at),
-            Event::Said { .. } => {}
+            Event::Said { run, .. } => self.change_run(*run, Run::go_on),
             Event::DriftReported { run, drift } => self.drift(*run, drift, at),
             Event::DriftLevelled { run, drift, level } => self.level(*run, drift, *level),
             Event::PauseMoved { run, pause } => self.pause(*run, *pause),
@@ -377,10 +420,14 @@ impl State {
             Event::ApprovalExpired { id } => self.settle(*id, Outcome::Expired, at, seq),
             Event::ApprovalWithdrawn { id, why } => self.withdraw(*id, why, at, seq),
             Event::DeadlinePassed { id } => self.pass(*id, at),
-            Event::DeadlineExtended { id, deadline, .. } => self.extend(*id, *deadline),
+            Event::DeadlineExtended { id, deadline, .. } => self.extend(*id, *deadline, at),
             Event::WaitTimedOut { id, wait } => self.give_up(*id, wait, at),
             Event::AttemptRefused { id, attempt } => self.attempted(*id, attempt),
             Event::DeliveryMoved { id, delivery } => self.deliver(*id, delivery),
+            Event::DeadlineWarned { id } => self.warned(*id),
+            Event::DecisionClaimed { id, run, claim } => self.claim(*run, *id, claim),
+            Event::DecisionRestored { id, run, token } => self.restore(*run, *id, token, at),
+            Event::DecisionStarted { id, run, token } => self.start(*run, *id, token, at),
             Event::DecisionApplied { id, applied } => self.applied(*id, applied),
         }
     }
@@ -400,10 +447,11 @@ impl State {
         // Of one target at most one question waits, and it is the newest.
         let target = (approval.run, approval.target.clone());
         self.latest.insert(target, approval.id);
-        if let Some(deadline) = pending.deadline
-            && pending.passed_at.is_none()
-        {
-            self.deadlines.insert((deadline, approval.id.into()));
+        if let Some(held) = self.held_by(approval) {
+            self.holding.insert(held);
+        }
+        if let Some(due) = pending.due() {
+            self.deadlines.insert((due, approval.id.into()));
         }
         self.pending.insert(approval.id, pending);
     }
@@ -421,7 +469,14 @@ impl State {
         }
         self.ended
             .push_back((settled.at, Gone::Item(approval.id.into())));
+        self.settled_of.insert((approval.run, approval.id));
         self.settled.insert(approval.id, settled);
+    }
+
+    /// The thread that a question holds for as long as it waits.
+    fn held_by(&self, approval: &Approval) -> Option<(Thread, ApprovalId)> {
+        let run = self.runs.get(&approval.run)?;
+        (approval.hold == Hold::Thread).then(|| (run.thread(), approval.id))
     }
 
     fn put_escalation(&mut self, escalation: Arc<Escalation>) {
@@ -487,14 +542,13 @@ impl State {
     fn park(&mut self, id: RunId, interrupt: InterruptKind) {
         self.change_run(id, |run| {
             run.state = RunState::Parked(interrupt);
-            if matches!(run.presence, Presence::Away { .. }) {
-                run.presence = Presence::Attached;
-            }
+            run.comes_to_rest();
         });
     }
 
     fn end(&mut self, id: RunId, end: End, at: Timestamp) {
         self.change_run(id, |run| run.state = RunState::Ended(end));
+
         self.ended.push_back((at, Gone::Run(id)));
     }
 
@@ -507,7 +561,10 @@ impl State {
         detail: &Untrusted,
         at: Timestamp,
     ) {
-        self.change_run(id, |run| run.put_task(task, title, state, detail, at));
+        self.change_run(id, |run| {
+            run.put_task(task, title, state, detail, at);
+            run.go_on();
+        });
     }
 
     fn report_plan(&mut self, id: RunId, plan: &Plan, at: Timestamp) {
@@ -522,18 +579,20 @@ impl State {
                 );
             }
             run.plan = Some(plan.kept());
+            run.go_on();
         });
     }
 
     fn request(&mut self, approval: &Arc<Approval>) {
         self.change_run(approval.run, |run| {
             run.open.insert(approval.id);
-            run.settle_state();
+            run.go_on();
         });
         self.put_pending(Arc::new(Pending {
             approval: approval.clone(),
             joined: Vec::new(),
             deadline: approval.deadline,
+            warn_at: approval.deadline.map(|at| warns_at(approval.filed_at, at)),
             passed_at: None,
             timed_out: Vec::new(),
             attempts: Vec::new(),
@@ -567,8 +626,11 @@ impl State {
         let Some(pending) = self.pending.remove(&id) else {
             return;
         };
-        if let Some(deadline) = pending.deadline {
-            self.deadlines.remove(&(deadline, id.into()));
+        if let Some(due) = pending.due() {
+            self.deadlines.remove(&(due, id.into()));
+        }
+        if let Some(held) = self.held_by(&pending.approval) {
+            self.holding.remove(&held);
         }
         self.change_run(pending.approval.run, |run| {
             run.open.remove(&id);
@@ -582,28 +644,69 @@ impl State {
             at,
             seq,
             delivery: None,
+            claim: None,
             applied: None,
         }));
     }
 
     fn pass(&mut self, id: ApprovalId, at: Timestamp) {
-        if let Some(deadline) = self.pending.get(&id).and_then(|p| p.deadline) {
-            self.deadlines.remove(&(deadline, id.into()));
-        }
-        self.change_pending(id, |pending| pending.passed_at = Some(at));
+        self.change_due(id, |pending| pending.passed_at = Some(at));
     }
 
-    fn extend(&mut self, id: ApprovalId, deadline: Timestamp) {
-        let Some(pending) = self.pending.get(&id) else {
-            return;
-        };
-        if let Some(earlier) = pending.deadline {
-            self.deadlines.remove(&(earlier, id.into()));
-        }
-        self.deadlines.insert((deadline, id.into()));
-        self.change_pending(id, |pending| {
+    fn warned(&mut self, id: ApprovalId) {
+        self.change_due(id, |pending| pending.warn_at = None);
+    }
+
+    fn extend(&mut self, id: ApprovalId, deadline: Timestamp, at: Timestamp) {
+        self.change_due(id, |pending| {
             pending.deadline = Some(deadline);
+            pending.warn_at = Some(warns_at(at, deadline));
             pending.passed_at = None;
+        });
+    }
+
+    /// Changes a question, and keeps its one place among the deadlines.
+    fn change_due(&mut self, id: ApprovalId, change: impl FnOnce(&mut Pending)) {
+        let due = |state: &Self| state.pending.get(&id).and_then(|pending| pending.due());
+        if let Some(due) = due(self) {
+            self.deadlines.remove(&(due, id.into()));
+        }
+        self.change_pending(id, change);
+        if let Some(due) = due(self) {
+            self.deadlines.insert((due, id.into()));
+        }
+    }
+
+    fn claim(&mut self, run: RunId, id: ApprovalId, claim: &Claim) {
+        self.change_settled(id, |settled| settled.claim = Some(claim.clone()));
+        self.change_run(run, |run| {
+            if let RunState::Parked(interrupt) = run.state {
+                run.state = RunState::Consumed(interrupt);
+            }
+        });
+    }
+
+    fn restore(&mut self, run: RunId, id: ApprovalId, token: &ClaimToken, at: Timestamp) {
+        self.move_claim(id, token, ClaimStage::GivenBack { at });
+        self.change_run(run, |run| {
+            if let RunState::Consumed(interrupt) = run.state {
+                run.state = RunState::Parked(interrupt);
+                run.comes_to_rest();
+            }
+        });
+    }
+
+    fn start(&mut self, run: RunId, id: ApprovalId, token: &ClaimToken, at: Timestamp) {
+        self.move_claim(id, token, ClaimStage::Started { at });
+        self.change_run(run, Run::go_on);
+    }
+
+    fn move_claim(&mut self, id: ApprovalId, token: &ClaimToken, stage: ClaimStage) {
+        self.change_settled(id, |settled| {
+            let claim = settled.claim.as_mut().filter(|claim| claim.token == *token);
+            if let Some(claim) = claim {
+                claim.stage = stage;
+            }
         });
     }
 
@@ -654,6 +757,7 @@ impl State {
             return;
         };
         let approval = &settled.approval;
+        self.settled_of.remove(&(approval.run, id));
         let target = (approval.run, approval.target.clone());
         if self.latest.get(&target) == Some(&id) {
             self.latest.remove(&target);
@@ -674,12 +778,27 @@ impl Run {
     /// what it asks.
     fn settle_state(&mut self) {
         self.state = match (self.state, self.pause) {
-            (RunState::Parked(_) | RunState::Ended(_), _) => return,
+            (RunState::Parked(_) | RunState::Consumed(_) | RunState::Ended(_), _) => return,
             (_, Some(Pause::Asked)) => RunState::Pausing,
             (_, Some(Pause::Holds(evidence))) => RunState::Paused(evidence),
             (_, None) if self.open.is_empty() => RunState::Running,
             (_, None) => RunState::Waiting,
         };
+    }
+
+    /// Its agent does something: whoever took its decisions has begun.
+    fn go_on(&mut self) {
+        if matches!(self.state, RunState::Consumed(_)) {
+            self.state = RunState::Running;
+        }
+        self.settle_state();
+    }
+
+    /// A run that has no agent by design is not away.
+    fn comes_to_rest(&mut self) {
+        if matches!(self.presence, Presence::Away { .. }) {
+            self.presence = Presence::Attached;
+        }
     }
 
     fn put_task(

@@ -258,6 +258,7 @@ fn long_ago(n: u64) -> Settled {
         at: ago(86_400 + i64::try_from(n).unwrap()),
         seq: 1_000 - n,
         delivery: None,
+        claim: None,
         applied: None,
     }
 }

@@ -70,7 +70,7 @@ fn wake(model: &mut Model, at: Moment) {
     }
     model.wake = None;
     let soon = model.now(at).map(|now| now.plus(URGENT));
-    if soon.is_some_and(|soon| model.state.overdue(soon).count() != model.urgent) {
+    if soon.is_some_and(|soon| model.state.ending_before(soon).len() != model.urgent) {
         model.put_in_order(at);
     }
     model.changed();

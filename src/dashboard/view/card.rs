@@ -479,6 +479,9 @@ fn outcome(pen: &Pen<'_, '_>, settled: &Settled) -> Vec<Line> {
     if let Some(delivery) = &settled.delivery {
         lines.push(delivered(pen, delivery));
     }
+    if let (Some(claim), None) = (&settled.claim, &settled.applied) {
+        lines.push(Line::of(Role::Warn, claim.words()));
+    }
     if let Some(applied) = &settled.applied {
         let role = match applied.result {
             AppliedResult::Done => Role::Ok,

@@ -40,7 +40,9 @@ fn value(der: &[u8]) -> Option<Value<'_>> {
         // 0x80 has no length; DER has none of these.
         0x81..=0x83 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(short - 0x80))?;
-            let length = bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+            let length = bytes
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
             (length, rest)
         }
         _ => return None,
@@ -59,7 +61,9 @@ fn values(mut der: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 }
 
 fn within(der: &[u8], tag: u8) -> Option<&[u8]> {
-    value(der).filter(|value| value.tag == tag).map(|value| value.body)
+    value(der)
+        .filter(|value| value.tag == tag)
+        .map(|value| value.body)
 }
 
 impl Certificate {
@@ -70,7 +74,9 @@ impl Certificate {
         // Serial number, algorithm, issuer; then how long it holds.
         let (_, holds) = parts.nth(3)?;
         let mut read = Self {
-            until: values(holds).nth(1).and_then(|(tag, text)| moment(tag, text)),
+            until: values(holds)
+                .nth(1)
+                .and_then(|(tag, text)| moment(tag, text)),
             ..Self::default()
         };
         let extensions = parts.find(|(tag, _)| *tag == EXTENSIONS);
@@ -131,7 +137,11 @@ mod tests {
         let rows: [(u8, &str, Option<&str>); 6] = [
             (UTC_TIME, "270331235959Z", Some("2027-03-31T23:59:59Z")),
             (UTC_TIME, "491231000000Z", Some("2049-12-31T00:00:00Z")),
-            (GENERALIZED_TIME, "20750101000000Z", Some("2075-01-01T00:00:00Z")),
+            (
+                GENERALIZED_TIME,
+                "20750101000000Z",
+                Some("2075-01-01T00:00:00Z"),
+            ),
             (UTC_TIME, "270331235959", None),
             (UTC_TIME, "2703Z", None),
             (OCTETS, "270331235959Z", None),

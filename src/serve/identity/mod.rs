@@ -295,4 +295,3 @@ pub fn go_together(roles: &[Role]) -> Result<(), &'static str> {
 fn unknown(what: &str) -> Refusal {
     Refusal::Unauthenticated(what.into())
 }
-

@@ -52,14 +52,15 @@ impl Kind {
 
     fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         let checked = match self {
-            Self::Rsa { n, e } => {
-                RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
+            Self::Rsa { n, e } => RsaPublicKeyComponents { n, e }.verify(
+                &RSA_PKCS1_2048_8192_SHA256,
+                message,
+                signature,
+            ),
+            Self::P256(point) => {
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
             }
-            Self::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
-                .verify(message, signature),
-            Self::Ed25519(key) => {
-                UnparsedPublicKey::new(&ED25519, key).verify(message, signature)
-            }
+            Self::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
         };
         checked.is_ok()
     }
@@ -103,13 +104,20 @@ impl Oidc {
             serde_json::from_str(&text).map_err(|error| format!("{file}: no JWKS: {error}"))?;
         let mut keys = Vec::new();
         for (n, jwk) in read.keys.iter().enumerate() {
-            if jwk.purpose.as_deref().is_some_and(|purpose| purpose != "sig") {
+            if jwk
+                .purpose
+                .as_deref()
+                .is_some_and(|purpose| purpose != "sig")
+            {
                 continue;
             }
             let id = jwk.kid.clone();
             let kind = kind(jwk).map_err(|why| format!("{file}: key {}: {why}", n + 1))?;
             if id.is_some() && keys.iter().any(|key: &Key| key.id == id) {
-                return Err(format!("{file}: key {}: its `kid` stands there twice", n + 1));
+                return Err(format!(
+                    "{file}: key {}: its `kid` stands there twice",
+                    n + 1
+                ));
             }
             keys.push(Key { id, kind });
         }
@@ -128,7 +136,10 @@ impl Oidc {
         if text("iss") != Some(&self.rules.issuer) {
             return Err(unknown("a token of another issuer"));
         }
-        if !claims.get("aud").is_some_and(|aud| holds(aud, &self.rules.audience)) {
+        if !claims
+            .get("aud")
+            .is_some_and(|aud| holds(aud, &self.rules.audience))
+        {
             return Err(unknown("a token for another audience"));
         }
         let until = moment(&claims, "exp")?;
@@ -150,9 +161,14 @@ impl Oidc {
         let name = name.ok_or_else(|| unknown("the token does not say whose it is"))?;
         let name = Name::parse(&format!("oidc:{name}"))
             .map_err(|_| unknown("the token names somebody who can have no name here"))?;
-        let fits = |row: &&Mapped| claims.get(&row.claim).is_some_and(|claim| holds(claim, &row.value));
+        let fits = |row: &&Mapped| {
+            claims
+                .get(&row.claim)
+                .is_some_and(|claim| holds(claim, &row.value))
+        };
         let row = self.rules.map.iter().find(fits);
-        let row = row.ok_or_else(|| unknown("the token is genuine, and no [[oidc.map]] fits it"))?;
+        let row =
+            row.ok_or_else(|| unknown("the token is genuine, and no [[oidc.map]] fits it"))?;
         let principal = Principal::new(name, row.tenant.clone(), row.roles.iter().copied());
         Ok(Known {
             principal: principal.with_scopes(row.scopes.iter().copied()),
@@ -193,7 +209,9 @@ pub(super) fn looks_like_one(token: &str) -> bool {
 
 fn kind(jwk: &Jwk) -> Result<Kind, String> {
     let bytes = |name: &str, text: &Option<String>| {
-        let text = text.as_ref().ok_or_else(|| format!("`{name}` is missing"))?;
+        let text = text
+            .as_ref()
+            .ok_or_else(|| format!("`{name}` is missing"))?;
         let bytes = BASE64.decode(text);
         bytes.map_err(|_| format!("`{name}` is no base64url without padding"))
     };
@@ -219,15 +237,15 @@ fn kind(jwk: &Jwk) -> Result<Kind, String> {
         ("OKP", Some("Ed25519")) => Kind::Ed25519(of(32, "x", &jwk.x)?),
         _ => {
             return Err(
-                "it is none of RSA, EC with P-256 and OKP with Ed25519; leave out what is not used".into(),
+                "it is none of RSA, EC with P-256 and OKP with Ed25519; leave out what is not used"
+                    .into(),
             );
         }
     };
     match jwk.alg.as_deref() {
-        Some(alg) if alg != kind.algorithm() => Err(format!(
-            "`alg` has to be {} for this key",
-            kind.algorithm()
-        )),
+        Some(alg) if alg != kind.algorithm() => {
+            Err(format!("`alg` has to be {} for this key", kind.algorithm()))
+        }
         _ => Ok(kind),
     }
 }
@@ -246,7 +264,9 @@ fn moment(claims: &Map<String, Value>, claim: &str) -> Result<Option<Timestamp>,
     let Some(value) = claims.get(claim) else {
         return Ok(None);
     };
-    let seconds = value.as_f64().filter(|seconds| (0.0..1e11).contains(seconds));
+    let seconds = value
+        .as_f64()
+        .filter(|seconds| (0.0..1e11).contains(seconds));
     let seconds = seconds.ok_or_else(|| unknown("the token's times cannot be read"))?;
     Ok(Some(Timestamp::from_ms((seconds * 1000.0) as i64)))
 }

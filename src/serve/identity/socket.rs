@@ -26,7 +26,10 @@ impl People {
         }
         for row in &socket.group {
             if !matches!(Group::from_name(&row.name), Ok(Some(_))) {
-                tracing::warn!("[[socket.group]]: this machine knows no group '{}'", row.name);
+                tracing::warn!(
+                    "[[socket.group]]: this machine knows no group '{}'",
+                    row.name
+                );
             }
         }
         Self {

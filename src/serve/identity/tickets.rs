@@ -132,7 +132,9 @@ impl Tickets {
                 "the scopes of this backend leave nothing for a ticket",
             ));
         }
-        let until = now.plus(ttl).min(ends.unwrap_or(Timestamp::from_ms(i64::MAX)));
+        let until = now
+            .plus(ttl)
+            .min(ends.unwrap_or(Timestamp::from_ms(i64::MAX)));
         let said = Said {
             tenant: by.tenant().clone(),
             user: wanted.user.clone(),
@@ -140,7 +142,8 @@ impl Tickets {
             until: until.ms(),
             scopes,
         };
-        let said = serde_json::to_vec(&said).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        let said =
+            serde_json::to_vec(&said).map_err(|error| Refusal::Invalid(error.to_string()))?;
         let key = self.key.as_ref();
         let key = key.ok_or(Refusal::NotYours("this server mints no tickets"))?;
         let tag = hmac::sign(key, &signed(&said));
@@ -151,8 +154,14 @@ impl Tickets {
     /// # Errors
     /// [`Refusal::Unauthenticated`].
     pub(super) fn holder(&self, ticket: &str, now: Timestamp) -> Result<Known, Refusal> {
-        let bad = || unknown("an unknown ticket: it may be of another server, or of one that was started again");
-        let parts = ticket.strip_prefix(MARK).and_then(|rest| rest.split_once('.'));
+        let bad = || {
+            unknown(
+                "an unknown ticket: it may be of another server, or of one that was started again",
+            )
+        };
+        let parts = ticket
+            .strip_prefix(MARK)
+            .and_then(|rest| rest.split_once('.'));
         let (said, tag) = parts.ok_or_else(bad)?;
         let (said, tag) = (
             BASE64.decode(said).map_err(|_| bad())?,
@@ -187,10 +196,18 @@ fn can_give(by: &Principal, user: &Name) -> Vec<Grant> {
     let behalf = Verb::Decide(registry::Asks::EndUser);
     let can = [
         (Grant::Watch, may(by, Verb::See, Some(user), None).is_ok()),
-        (Grant::Decide, may(by, behalf, Some(user), Some(user)).is_ok()),
-        (Grant::Direct, may(by, Verb::Direct, Some(user), None).is_ok()),
+        (
+            Grant::Decide,
+            may(by, behalf, Some(user), Some(user)).is_ok(),
+        ),
+        (
+            Grant::Direct,
+            may(by, Verb::Direct, Some(user), None).is_ok(),
+        ),
     ];
-    can.into_iter().filter_map(|(scope, can)| can.then_some(scope)).collect()
+    can.into_iter()
+        .filter_map(|(scope, can)| can.then_some(scope))
+        .collect()
 }
 
 fn signed(said: &[u8]) -> Vec<u8> {
@@ -223,7 +240,10 @@ fn key_in(path: &Path) -> Result<Vec<u8>, String> {
             only_its_owner_reads(path)?;
             let key = fs::read(path).map_err(|error| error.to_string())?;
             if key.len() != KEY_BYTES {
-                return Err(format!("a key is {KEY_BYTES} bytes, and this has {}", key.len()));
+                return Err(format!(
+                    "a key is {KEY_BYTES} bytes, and this has {}",
+                    key.len()
+                ));
             }
             Ok(key)
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use registry::{
     ApprovalId, EscalationId, Name, Principal, Refusal, RunId, Timestamp, Untrusted, Wish,
-    approval::{Filing, Hold, title_for},
-    command::{Ack, AckResult, Ending, File, OpenRun, Raise, ReportDrift},
+    approval::{Filing, title_for},
+    command::{Ack, AckResult, Ending, File, GiveBack, OpenRun, Raise, ReportDrift, TakeStep},
     drift::{Drift, Kind, Severity},
-    names::{ControlId, DriftId, Key, WaitId},
+    names::{ClaimToken, ControlId, DriftId, Key, WaitId},
     run::{RunKey, Source},
 };
 use serde::de::IgnoredAny;
@@ -211,7 +211,7 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         labels: labels_of(req.labels),
         deadline,
         on_deadline,
-        hold: nothing_held(word_or_default(req.hold)?)?,
+        hold: word_or_default(req.hold)?,
         risk: word_or_default(req.risk)?,
     };
     Ok(Wish::File(Box::new(File {
@@ -220,14 +220,6 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         filing,
         past: None,
     })))
-}
-
-/// Nothing is promised that is not kept yet.
-fn nothing_held(hold: Hold) -> Result<Hold, Refusal> {
-    match hold {
-        Hold::Nothing => Ok(hold),
-        Hold::Thread => Err(Refusal::Invalid("HOLD_THREAD is not available yet".into())),
-    }
 }
 
 /// A waiter, or a look without one.
@@ -269,6 +261,47 @@ pub fn report_applied(req: pb::ReportAppliedRequest) -> Result<Wish, Refusal> {
         id: req.approval_id.parse()?,
         result: word(req.result)?,
         detail: req.detail.into(),
+        past: None,
+    })
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn claim(req: pb::ClaimRequest) -> Result<Wish, Refusal> {
+    let digest = |(target, digest): (String, String)| {
+        let read = digest.parse().map_err(|error| {
+            let target = Untrusted::new(target.clone());
+            Refusal::Invalid(format!("the digest of '{}': {error}", target.line()))
+        })?;
+        Ok((target.into(), read))
+    };
+    let digests = req.digests.into_iter().map(digest);
+    Ok(Wish::Claim(Box::new(TakeStep {
+        run: req.run_id.parse()?,
+        step: req.step.into(),
+        digests: digests.collect::<Result<_, Refusal>>()?,
+        token: ClaimToken::parse(&req.token)?,
+        past: Vec::new(),
+    })))
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn restore(req: pb::RestoreRequest) -> Result<Wish, Refusal> {
+    Ok(Wish::Restore(Box::new(GiveBack {
+        run: req.run_id.parse()?,
+        step: req.step.into(),
+        token: ClaimToken::parse(&req.token)?,
+        past: Vec::new(),
+    })))
+}
+
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn report_started(req: pb::ReportStartedRequest) -> Result<Wish, Refusal> {
+    Ok(Wish::ReportStarted {
+        id: req.approval_id.parse()?,
+        token: ClaimToken::parse(&req.token)?,
         past: None,
     })
 }

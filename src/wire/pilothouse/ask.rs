@@ -1,12 +1,12 @@
 //! A wish goes out: the client's requests.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use registry::{
-    ApprovalId, ItemId, Name, RunId, Seq, Untrusted,
+    ApprovalId, Digest, ItemId, Name, RunId, Seq, Untrusted,
     approval::{AppliedResult, Filing},
     command::{AckResult, Decide, Ending, Order},
-    names::{ControlId, DriftId, WaitId},
+    names::{ClaimToken, ControlId, DriftId, WaitId},
     run::{Plan, TaskState},
     who::Grant,
 };
@@ -224,6 +224,41 @@ pub fn ask_withdraw(id: ApprovalId, reason: &Untrusted) -> pb::WithdrawRequest {
     pb::WithdrawRequest {
         approval_id: id.to_string(),
         reason: text(reason),
+    }
+}
+
+/// Takes the decisions of a step.
+pub fn ask_claim(
+    run: RunId,
+    step: &Untrusted,
+    digests: &BTreeMap<Untrusted, Digest>,
+    token: &ClaimToken,
+) -> pb::ClaimRequest {
+    let digests = digests.iter();
+    pb::ClaimRequest {
+        run_id: run.to_string(),
+        step: text(step),
+        digests: digests
+            .map(|(target, digest)| (text(target), digest.to_string()))
+            .collect(),
+        token: token.to_string(),
+    }
+}
+
+/// Gives them back.
+pub fn ask_restore(run: RunId, step: &Untrusted, token: &ClaimToken) -> pb::RestoreRequest {
+    pb::RestoreRequest {
+        run_id: run.to_string(),
+        step: text(step),
+        token: token.to_string(),
+    }
+}
+
+/// Whoever took a decision begins with it.
+pub fn ask_report_started(id: ApprovalId, token: &ClaimToken) -> pb::ReportStartedRequest {
+    pb::ReportStartedRequest {
+        approval_id: id.to_string(),
+        token: token.to_string(),
     }
 }
 

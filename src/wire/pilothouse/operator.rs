@@ -81,7 +81,9 @@ pub fn mint_ticket(
     let ttl = req.ttl.map(|ttl| span_of("how long it lives", ttl));
     let scope = |word: &String| {
         let known = Grant::ALL.into_iter().find(|scope| scope.word() == word);
-        known.ok_or_else(|| Refusal::Invalid("a scope of a ticket is watch, decide or direct".into()))
+        known.ok_or_else(|| {
+            Refusal::Invalid("a scope of a ticket is watch, decide or direct".into())
+        })
     };
     let scopes = req.scopes.iter().map(scope).collect::<Result<_, _>>()?;
     Ok((Name::parse(&req.user)?, ttl.transpose()?, scopes))

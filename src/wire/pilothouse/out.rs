@@ -1,15 +1,17 @@
 //! Facts go out: what the server answers.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use registry::{
-    Approval, ApprovalId, Control, Detail, Event, ItemId, Name, Pending, Principal, Recorded, Run,
-    RunId, Seq, Settled, Timestamp, Untrusted,
-    approval::{Applied, Attempt, Decision, Delivery, Outcome, WaitTimeout, Why},
+    Approval, ApprovalId, Control, Detail, Event, ItemId, Name, Pending, Principal, Recorded,
+    Refusal, Run, RunId, Seq, Settled, Timestamp, Untrusted,
+    approval::{
+        Applied, Attempt, Claim, ClaimStage, Decision, Delivery, Outcome, WaitTimeout, Why,
+    },
     drift::Level,
     escalation::Ended,
     form::Answer,
-    names::{Key, WaitId},
+    names::{ClaimToken, Key, WaitId},
     run::{Presence, RunState, Task},
     state::Row,
 };
@@ -346,6 +348,7 @@ fn pending_out(pending: &Pending) -> pb::Pending {
             .map(|WaitTimeout { wait, at }| timeout(wait, *at))
             .collect(),
         attempts: pending.attempts.iter().map(attempt).collect(),
+        warn_at: pending.warn_at.and_then(moment),
     }
 }
 
@@ -374,6 +377,45 @@ fn settled_out(settled: &Settled) -> pb::Settled {
         delivery: settled.delivery.as_ref().map(delivery),
         applied: settled.applied.as_ref().map(applied),
         deadline: settled.deadline.and_then(moment),
+        claim: settled.claim.as_ref().map(claim),
+    }
+}
+
+fn claim(claim: &Claim) -> pb::Claim {
+    let (given_back, started) = match claim.stage {
+        ClaimStage::Taken => (None, None),
+        ClaimStage::GivenBack { at } => (moment(at), None),
+        ClaimStage::Started { at } => (None, moment(at)),
+    };
+    pb::Claim {
+        token: claim.token.to_string(),
+        at: moment(claim.at),
+        given_back_at: given_back,
+        started_at: started,
+    }
+}
+
+fn claim_moved(id: ApprovalId, run: RunId, token: &ClaimToken) -> pb::ClaimMoved {
+    pb::ClaimMoved {
+        id: id.to_string(),
+        run_id: run.to_string(),
+        token: token.to_string(),
+    }
+}
+
+/// The decisions that were taken.
+pub fn claimed(decisions: &[Arc<Settled>]) -> pb::ClaimResponse {
+    let decisions = decisions.iter().map(|settled| settled_out(settled));
+    pb::ClaimResponse {
+        decisions: decisions.collect(),
+    }
+}
+
+/// Whether they were given back; if not, why.
+pub fn restored(why_not: Option<&Refusal>) -> pb::RestoreResponse {
+    pb::RestoreResponse {
+        restored: why_not.is_none(),
+        reason: why_not.map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -493,6 +535,7 @@ fn run_state(state: RunState) -> (i32, i32) {
         RunState::Pausing => (pb::RunState::Pausing as i32, nothing),
         RunState::Paused(_) => (pb::RunState::Paused as i32, nothing),
         RunState::Parked(kind) => (pb::RunState::Parked as i32, kind.number()),
+        RunState::Consumed(kind) => (pb::RunState::Consumed as i32, kind.number()),
         RunState::Ended(end) => (end.number(), nothing),
     }
 }
@@ -649,6 +692,24 @@ fn event(event: &Event) -> pb::event::What {
             id: id.to_string(),
             delivery: Some(delivery(moved)),
         }),
+        Event::DeadlineWarned { id } => {
+            What::DeadlineWarned(pb::DeadlineWarned { id: id.to_string() })
+        }
+        Event::DecisionClaimed {
+            id,
+            run,
+            claim: taken,
+        } => What::DecisionClaimed(pb::DecisionClaimed {
+            id: id.to_string(),
+            run_id: run.to_string(),
+            claim: Some(claim(taken)),
+        }),
+        Event::DecisionRestored { id, run, token } => {
+            What::DecisionRestored(claim_moved(*id, *run, token))
+        }
+        Event::DecisionStarted { id, run, token } => {
+            What::DecisionStarted(claim_moved(*id, *run, token))
+        }
         Event::DecisionApplied { id, applied: done } => {
             What::DecisionApplied(pb::DecisionApplied {
                 id: id.to_string(),

@@ -5,13 +5,15 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use registry::{
     Approval, ApprovalId, Control, Detail, Digest, Event, ItemId, Name, Pending, Recorded, Role,
     Run, RunId, Seq, Settled, Tenant, Timestamp, Untrusted,
-    approval::{Applied, Attempt, Decision, Delivery, Outcome, WaitTimeout, Why},
+    approval::{
+        Applied, Attempt, Claim, ClaimStage, Decision, Delivery, Outcome, WaitTimeout, Why,
+    },
     digest::Sha256,
     drift::Level,
     escalation::Ended,
     event::Scope,
     form::{Answer, Answers, Kind, Number},
-    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{Pause, Presence, RunKey, RunState, Task},
     state::Row,
     who::{Decider, Grant},
@@ -404,6 +406,7 @@ pub fn pending(pending: pb::Pending) -> Read<Pending> {
         passed_at: maybe_moment("when the deadline passed", pending.passed_at)?,
         timed_out: all(pending.timed_out, timeout)?,
         attempts: all(pending.attempts, attempt)?,
+        warn_at: maybe_moment("when little time is left", pending.warn_at)?,
     })
 }
 
@@ -435,6 +438,46 @@ pub fn settled(settled: pb::Settled) -> Read<Settled> {
         delivery: settled.delivery.map(delivery).transpose()?,
         applied: settled.applied.map(applied).transpose()?,
         deadline: maybe_moment("the deadline", settled.deadline)?,
+        claim: settled.claim.map(claim).transpose()?,
+    })
+}
+
+fn claim(claim: pb::Claim) -> Read<Claim> {
+    let given_back = maybe_moment("when it was given back", claim.given_back_at)?;
+    let started = maybe_moment("when it was begun with", claim.started_at)?;
+    let stage = match (given_back, started) {
+        (None, None) => ClaimStage::Taken,
+        (Some(at), None) => ClaimStage::GivenBack { at },
+        (None, Some(at)) => ClaimStage::Started { at },
+        (Some(_), Some(_)) => {
+            return Err(Garbled(
+                "a claim is given back or begun with, not both".into(),
+            ));
+        }
+    };
+    Ok(Claim {
+        token: ClaimToken::parse(&claim.token)?,
+        at: moment("when it was taken", claim.at)?,
+        stage,
+    })
+}
+
+/// The decisions that were taken.
+///
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn claimed_back(answer: pb::ClaimResponse) -> Read<Vec<Settled>> {
+    all(answer.decisions, settled)
+}
+
+/// Whether they were given back; if not, why.
+///
+/// # Errors
+/// None; as all else that is read.
+pub fn restored_back(answer: pb::RestoreResponse) -> Read<Result<(), Untrusted>> {
+    Ok(match answer.restored {
+        true => Ok(()),
+        false => Err(answer.reason.into()),
     })
 }
 
@@ -558,6 +601,7 @@ fn run_state(state: i32, interrupt: i32, held: i32) -> Read<RunState> {
         Ok(pb::RunState::Running) => Ok(RunState::Running),
         Ok(pb::RunState::Waiting) => Ok(RunState::Waiting),
         Ok(pb::RunState::Parked) => word(interrupt).map(RunState::Parked),
+        Ok(pb::RunState::Consumed) => word(interrupt).map(RunState::Consumed),
         Ok(pb::RunState::Pausing) => Ok(RunState::Pausing),
         Ok(pb::RunState::Paused) => paused(pause(held)?),
         Ok(
@@ -714,6 +758,22 @@ fn event(what: pb::event::What) -> Read<Event> {
         What::DeliveryMoved(e) => Event::DeliveryMoved {
             id: e.id.parse()?,
             delivery: delivery(e.delivery.ok_or_else(|| missing("the delivery"))?)?,
+        },
+        What::DeadlineWarned(e) => Event::DeadlineWarned { id: e.id.parse()? },
+        What::DecisionClaimed(e) => Event::DecisionClaimed {
+            id: e.id.parse()?,
+            run: e.run_id.parse()?,
+            claim: claim(e.claim.ok_or_else(|| missing("the claim"))?)?,
+        },
+        What::DecisionRestored(e) => Event::DecisionRestored {
+            id: e.id.parse()?,
+            run: e.run_id.parse()?,
+            token: ClaimToken::parse(&e.token)?,
+        },
+        What::DecisionStarted(e) => Event::DecisionStarted {
+            id: e.id.parse()?,
+            run: e.run_id.parse()?,
+            token: ClaimToken::parse(&e.token)?,
         },
         What::DecisionApplied(e) => Event::DecisionApplied {
             id: e.id.parse()?,

@@ -12,17 +12,20 @@ use registry::{
     Name, Pending, Principal, Recorded, Refusal, Role, Run, RunId, Settled, Tenant, Timestamp,
     Untrusted, Wish,
     approval::{
-        Applied, AppliedResult, Attempt, Decision, Delivery, DeliveryState, Filing, Hold,
-        OnDeadline, Outcome, Risk, Seen, Subject, Verdict, WaitTimeout, Why,
+        Applied, AppliedResult, Attempt, Claim, ClaimStage, Decision, Delivery, DeliveryState,
+        Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject, Verdict, WaitTimeout, Why,
     },
-    command::{Ack, AckResult, Decide, Direct, Ending, File, OpenRun, Order, Raise, ReportDrift},
+    command::{
+        Ack, AckResult, Decide, Direct, Ending, File, GiveBack, OpenRun, Order, Raise, ReportDrift,
+        TakeStep,
+    },
     control::{Behind, Stage, Step, Verb},
     digest::Sha256,
     drift::{Count, Drift, Kind as DriftKind, Level, Severity},
     escalation::{Cause, Closed, Ended, How, Undone},
     event::Scope,
     form::{Answer, Answers, Choice, Field, Form, Kind, Number, Presence as Wanted},
-    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{
         Counts, End, Evidence, InterruptKind, Pause, Plan, PlanTask, Presence, RunKey, RunState,
         Source, Task, TaskState,
@@ -133,7 +136,26 @@ fn pending() -> Pending {
             at: at(1_700_000_000_500),
         }],
         attempts: vec![attempt()],
+        warn_at: Some(at(1_700_000_640_000)),
     }
+}
+
+fn claims() -> [Claim; 3] {
+    let at = at(1_700_000_800_150);
+    let stages = [
+        ClaimStage::Taken,
+        ClaimStage::GivenBack { at },
+        ClaimStage::Started { at },
+    ];
+    stages.map(|stage| Claim {
+        token: claim_token(),
+        at,
+        stage,
+    })
+}
+
+fn claim_token() -> ClaimToken {
+    ClaimToken::parse("worker-1").unwrap()
 }
 
 fn wait() -> WaitId {
@@ -181,6 +203,7 @@ fn settled(outcome: Outcome) -> Settled {
         at: at(1_700_000_800_000),
         seq: u64::MAX,
         delivery: Some(delivery(DeliveryState::Acked)),
+        claim: claims().into_iter().next(),
         applied: Some(applied(AppliedResult::Skipped)),
     }
 }
@@ -481,6 +504,7 @@ fn runs() -> Vec<Run> {
         attached(RunState::Paused(Evidence::Inferred)),
     ];
     runs.extend(interrupts().map(|kind| attached(RunState::Parked(kind))));
+    runs.extend(interrupts().map(|kind| attached(RunState::Consumed(kind))));
     runs.extend(ends.map(|end| attached(RunState::Ended(end))));
     runs
 }
@@ -560,6 +584,7 @@ fn rows() -> Vec<Row> {
         joined: vec![],
         deadline: None,
         passed_at: None,
+        warn_at: None,
         timed_out: vec![],
         attempts: vec![],
     };
@@ -567,6 +592,7 @@ fn rows() -> Vec<Row> {
         approval: Arc::new(bare_approval()),
         joined: vec![],
         delivery: None,
+        claim: None,
         applied: None,
         ..settled(Outcome::Expired)
     };
@@ -624,6 +650,17 @@ fn events() -> Vec<Event> {
         },
         Event::ApprovalExpired { id },
         Event::DeadlinePassed { id },
+        Event::DeadlineWarned { id },
+        Event::DecisionRestored {
+            id,
+            run,
+            token: claim_token(),
+        },
+        Event::DecisionStarted {
+            id,
+            run,
+            token: claim_token(),
+        },
         Event::DeadlineExtended {
             id,
             deadline: at(1_700_000_900_000),
@@ -676,6 +713,7 @@ fn events() -> Vec<Event> {
         id,
         applied: applied(result),
     }));
+    events.extend(claims().map(|claim| Event::DecisionClaimed { id, run, claim }));
     events.extend(of_drifts(run));
     events
 }
@@ -904,6 +942,15 @@ fn everything_that_is_answered(seen: &mut Seens) {
         awaited(message),
         Ok(Awaited::Settled(Box::new(ended.clone())))
     );
+    let taken = vec![Arc::new(ended.clone())];
+    let message = sent("ClaimResponse", &claimed(&taken), seen);
+    assert_eq!(claimed_back(message), Ok(vec![ended.clone()]));
+    let message = sent("RestoreResponse", &restored(None), seen);
+    assert_eq!(restored_back(message), Ok(Ok(())));
+    let why = Refusal::NotNow("begun with".into());
+    let message = sent("RestoreResponse", &restored(Some(&why)), seen);
+    assert_eq!(restored_back(message), Ok(Err("begun with".into())));
+
     let message = sent("AwaitResponse", &gave_up(&wait(), at(3)), seen);
     let timeout = WaitTimeout {
         wait: wait(),
@@ -1112,6 +1159,33 @@ fn everything_that_is_asked(seen: &mut Seens) {
         past,
     };
     same(report_applied(message), expected);
+    let (step, token, past) = (Untrusted::new("s1"), claim_token(), vec![]);
+    let digests = BTreeMap::from([("t1".into(), Digest::of("shown"))]);
+    let message = ask_claim(run, &step, &digests, &token);
+    let message = sent("ClaimRequest", &message, seen);
+    let expected = Wish::Claim(Box::new(TakeStep {
+        run,
+        step: step.clone(),
+        digests,
+        token: token.clone(),
+        past: past.clone(),
+    }));
+    same(claim(message), expected);
+    let message = sent("RestoreRequest", &ask_restore(run, &step, &token), seen);
+    let expected = Wish::Restore(Box::new(GiveBack {
+        run,
+        step,
+        token: token.clone(),
+        past,
+    }));
+    same(restore(message), expected);
+    let message = ask_report_started(id, &token);
+    let message = sent("ReportStartedRequest", &message, seen);
+    let past = None;
+    same(
+        report_started(message),
+        Wish::ReportStarted { id, token, past },
+    );
     let message = sent("HeartbeatRequest", &ask_heartbeat(&[run, r(2)]), seen);
     assert_eq!(heartbeat(message), Ok(vec![run, r(2)]));
 
@@ -1302,16 +1376,9 @@ fn every_field_of_the_schema_travels() {
     everything_that_is_answered(&mut seen);
     everything_that_is_asked(&mut seen);
     let for_status = ["FieldFault", "Refusal"]; // src/wire/status.rs
-    let not_yet = [
-        "ClaimRequest",
-        "ClaimResponse",
-        "RestoreRequest",
-        "RestoreResponse",
-        "ReportStartedRequest",
-    ];
     let ours = |message: &prost_types::DescriptorProto| {
         let name = message.name();
-        !for_status.contains(&name) && !not_yet.contains(&name)
+        !for_status.contains(&name)
     };
     let forgotten: Vec<String> = (schema().into_iter().filter(ours))
         .flat_map(|message| {
@@ -1362,10 +1429,6 @@ fn an_unreadable_question_is_refused_with_a_reason() {
             "who is asked 9 is not one that is known here",
         ),
         (file_refused(|r| r.hold = 9), "what it holds 9 is not one"),
-        (
-            file_refused(|r| r.hold = 2),
-            "HOLD_THREAD is not available yet",
-        ),
         (file_refused(|r| r.risk = -1), "the risk -1 is not one"),
         (
             file_refused(|r| r.key = "a b".into()),

@@ -350,7 +350,8 @@ pub(super) fn report_applied(
         Stands::Open(_) => return Err(Refusal::StillPending),
         Stands::Ended(settled) => settled,
     };
-    if settled.decision().is_none() {
+    // Nothing is carried out where nobody decided; but whoever took the end of it says what became of its turn (EL-60).
+    if settled.decision().is_none() && settled.held().is_none() {
         return Err(ended(settled));
     }
     let applied = Applied {

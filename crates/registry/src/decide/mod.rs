@@ -3,6 +3,8 @@
 //! ```text
 //! Pending --Decide(Approve)--> Granted --Applied--> applied, once
 //! Pending --Decide(Reject)---> Rejected --Applied--> applied, once
+//! what has ended --Claim--> taken --Started--> begun --Applied--> applied, once
+//!                           taken --Restore--> not taken
 //! Pending --deadline---------> Expired      (or stays Pending, where it says StayOpen)
 //! Pending --withdraw | run ended | superseded | answered elsewhere | dismissed--> Withdrawn
 //!
@@ -14,6 +16,7 @@
 //! ```
 
 mod answering;
+mod claims;
 mod drifts;
 mod filing;
 mod foreign;
@@ -39,6 +42,7 @@ use crate::{
 use self::answering::{
     decide_approval, dismiss, extend, give_up, report_applied, with_its_run, withdraw,
 };
+use self::claims::{claim, claimed, report_started, restore};
 use self::drifts::{
     abort_overdue, observe_drifted, observe_goes_on, observe_levelled, report_drift, reported,
 };
@@ -80,6 +84,11 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
         Wish::Decide(decision) => decide_approval(state, by, decision, now),
         Wish::Extend { id, span, past } => extend(state, by, *id, *span, past.as_deref(), now),
         Wish::Dismiss { id, note, past } => dismiss(state, by, *id, note, past.as_deref()),
+        Wish::Claim(wish) => claim(state, by, wish, now),
+        Wish::Restore(wish) => restore(state, by, wish),
+        Wish::ReportStarted { id, token, past } => {
+            report_started(state, by, *id, token, past.as_deref())
+        }
         Wish::ReportApplied {
             id,
             result,
@@ -119,12 +128,21 @@ pub fn overdue(state: &State, now: Timestamp, limit: usize) -> Vec<Event> {
     if let Some(aborted) = abort_overdue(state, now) {
         return aborted;
     }
-    let due: Vec<&Pending> = state.overdue(now).take(limit).map(AsRef::as_ref).collect();
-    let mut events = Vec::new();
+    let due = state.overdue(now).take(limit).map(AsRef::as_ref);
+    let (due, near): (Vec<&Pending>, Vec<&Pending>) =
+        due.partition(|pending| has_passed(pending, now));
+    let warned = near.iter().map(|pending| Event::DeadlineWarned {
+        id: pending.approval.id,
+    });
+    let mut events: Vec<Event> = warned.collect();
     for (n, pending) in due.iter().enumerate() {
         events.extend(pass(state, &due[..n], pending));
     }
     events
+}
+
+fn has_passed(pending: &Pending, now: Timestamp) -> bool {
+    pending.deadline.is_some_and(|deadline| deadline < now)
 }
 
 /// What passes with `pending`, after `earlier` ones have passed in the same breath.
@@ -189,6 +207,8 @@ pub enum Reply {
     Approval(ApprovalId),
     /// This is how strongly the drift is answered.
     Level(Level),
+    /// These decisions were taken.
+    Claimed(Vec<ApprovalId>),
     /// This order.
     Control(RunId, ControlId),
 }
@@ -207,6 +227,7 @@ pub fn reply(state: &State, command: &Command) -> Reply {
             .run(drift.run)
             .and_then(|run| reported(run, &drift.drift.id))
             .map_or(Reply::Done, Reply::Level),
+        Wish::Claim(wish) => Reply::Claimed(claimed(state, wish)),
         Wish::Direct(direct) => Reply::Control(direct.order.run, direct.order.id.clone()),
         _ => Reply::Done,
     }

@@ -9,7 +9,9 @@ use crate::{
     event::Event,
     limits,
     refusal::Refusal,
-    run::{End, Plan, Presence, Run, RunId, RunState, Source, Task, TaskState},
+    run::{
+        End, InterruptKind, Plan, Presence, Run, RunId, RunState, Source, Task, TaskState, Thread,
+    },
     state::State,
     text::Untrusted,
     time::Timestamp,
@@ -51,6 +53,10 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
         } else {
             Err(Refusal::RunOver)
         };
+    }
+    let thread = Thread::of(key, &open.project, &open.thread);
+    if !key.source.is_foreign() && state.holds(&thread) {
+        return Err(Refusal::ThreadBusy);
     }
     let detached = key.source == Source::Cli;
     let run = Run {
@@ -131,6 +137,12 @@ pub(super) fn end_run(
 ) -> Decided {
     within("the reason", reason, limits::SAID)?;
     let run = own_run(state, by, id)?;
+    let how = match how {
+        // Of several that a turn waits for, the first of their order is said (EL-65): what was asked here waits for somebody
+        // outside the conversation.
+        Ending::Paused(_) if !run.open.is_empty() => Ending::Paused(InterruptKind::Approval),
+        how => how,
+    };
     match (how, run.state) {
         (Ending::Over(end), RunState::Ended(already)) if end == already => Ok(vec![]),
         (_, RunState::Ended(_)) => Err(Refusal::RunOver),

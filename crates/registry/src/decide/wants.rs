@@ -6,7 +6,9 @@ use crate::{
     approval::{ApprovalId, Settled},
     command::{Command, Decide, Direct, File, Found, Need, Observation, Wish},
     escalation::EscalationId,
+    run::RunId,
     state::State,
+    text::Untrusted,
 };
 
 impl Command {
@@ -18,9 +20,12 @@ impl Command {
             Wish::File(file) => self.needs_to_file(state, file),
             Wish::Observe(Observation::Asked(file)) => self.needs_to_file(state, file),
             Wish::Direct(direct) => self.needs_to_direct(state, direct),
+            Wish::Claim(wish) => needs_step(state, wish.run, &wish.step),
+            Wish::Restore(wish) => needs_step(state, wish.run, &wish.step),
             Wish::Withdraw { id, .. }
             | Wish::Extend { id, .. }
             | Wish::Dismiss { id, .. }
+            | Wish::ReportStarted { id, .. }
             | Wish::ReportApplied { id, .. }
                 if gone(*id) =>
             {
@@ -75,6 +80,7 @@ impl Command {
             Wish::Withdraw { past, .. }
             | Wish::Extend { past, .. }
             | Wish::Dismiss { past, .. }
+            | Wish::ReportStarted { past, .. }
             | Wish::ReportApplied { past, .. } => past.as_ref(),
             Wish::OpenRun(_)
             | Wish::EndRun { .. }
@@ -87,6 +93,8 @@ impl Command {
             | Wish::Ack(_)
             | Wish::Attend { .. }
             | Wish::GiveUp { .. }
+            | Wish::Claim(_)
+            | Wish::Restore(_)
             | Wish::Observe(_) => None,
         }
     }
@@ -94,6 +102,8 @@ impl Command {
     /// Takes in what the log said.
     pub fn take(&mut self, found: Found) {
         match (&mut self.wish, found) {
+            (Wish::Claim(wish), Found::Step(past)) => wish.past = past,
+            (Wish::Restore(wish), Found::Step(past)) => wish.past = past,
             (Wish::Decide(decide), Found::Form(form)) => decide.form = form,
             (Wish::Decide(decide), Found::Decision(id)) => decide.decided_before = Some(id),
             (Wish::Direct(direct), Found::Closed(closed)) => direct.past = Some(closed),
@@ -105,10 +115,18 @@ impl Command {
                 Wish::Withdraw { past, .. }
                 | Wish::Extend { past, .. }
                 | Wish::Dismiss { past, .. }
+                | Wish::ReportStarted { past, .. }
                 | Wish::ReportApplied { past, .. },
                 Found::Past(settled),
             ) => *past = Some(settled),
             _ => {}
         }
     }
+}
+
+/// Of a run that lives, State may have let go of what ended long ago.
+fn needs_step(state: &State, run: RunId, step: &Untrusted) -> Vec<Need> {
+    let forgotten = state.has_forgotten() && state.run(run).is_some();
+    let need = forgotten.then(|| Need::Step(run, step.clone()));
+    need.into_iter().collect()
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
+    Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body, broken_assertion,
     fold_closed, fold_settled,
 };
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
+    text::Untrusted,
     time::Timestamp,
     who::Tenant,
 };
@@ -283,6 +284,16 @@ impl Reader for MemoryReader {
 
     fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError> {
         Ok(lock(&self.0.store)?.closed(id))
+    }
+
+    fn settled_in(&self, run: RunId, step: &Untrusted) -> Result<Vec<Settled>, LogError> {
+        let store = lock(&self.0.store)?;
+        let of_run = store
+            .events
+            .iter()
+            .filter(|event| event.event.run() == Some(run));
+        let asked = asked_in(step, of_run.cloned());
+        Ok(asked.filter_map(|id| store.settled(id)).collect())
     }
 
     fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {

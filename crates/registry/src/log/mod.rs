@@ -13,6 +13,7 @@ use crate::{
     event::{Event, Recorded, Seq},
     names::{DecisionId, Key},
     run::RunId,
+    text::Untrusted,
     time::Timestamp,
     who::{Name, Tenant},
 };
@@ -137,6 +138,12 @@ pub trait Reader: Send {
     /// [`LogError`].
     fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError>;
 
+    /// What was asked in one step of a run and has ended, however long ago, in the order in which it was asked.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn settled_in(&self, run: RunId, step: &Untrusted) -> Result<Vec<Settled>, LogError>;
+
     /// What was filed under a key.
     ///
     /// # Errors
@@ -256,6 +263,21 @@ pub(crate) fn fold_settled(events: impl IntoIterator<Item = Recorded>) -> Option
         state.fold(&recorded);
     }
     state.settled(id?).map(|settled| (**settled).clone())
+}
+
+/// What was asked in one step, of all that was asked in its run.
+pub(crate) fn asked_in(
+    step: &Untrusted,
+    requested: impl IntoIterator<Item = Recorded>,
+) -> impl Iterator<Item = ApprovalId> {
+    requested
+        .into_iter()
+        .filter_map(|recorded| match &*recorded.event {
+            Event::ApprovalRequested { approval } => {
+                (approval.step == *step).then_some(approval.id)
+            }
+            _ => None,
+        })
 }
 
 /// An escalation that is over, folded from the events that are about it.

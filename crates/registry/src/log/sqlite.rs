@@ -17,8 +17,8 @@ use rusqlite::{
 };
 
 use super::{
-    Entry, Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, body, broken_assertion,
-    fold_closed, fold_settled,
+    Entry, Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body,
+    broken_assertion, fold_closed, fold_settled,
 };
 use crate::{
     approval::{ApprovalId, Settled},
@@ -28,12 +28,13 @@ use crate::{
     names::{DecisionId, Key},
     refusal::Refusal,
     run::RunId,
+    text::Untrusted,
     time::Timestamp,
     who::Tenant,
 };
 
 /// The tables as they are now. A file with a larger number was written by a newer version.
-const SCHEMA: i64 = 2;
+const SCHEMA: i64 = 3;
 
 /// What tells a file of ours from another program's: `PILT`.
 const APPLICATION_ID: i64 = 0x5049_4c54;
@@ -68,11 +69,12 @@ const TABLES: &str = "
     CREATE UNIQUE INDEX ev_key ON ev(tenant, key) WHERE key IS NOT NULL;
     CREATE INDEX ev_subject ON ev(subject) WHERE subject IS NOT NULL;
     CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 19;
+    CREATE INDEX ev_asked ON ev(run, seq) WHERE kind = 1;
     CREATE INDEX ev_record ON ev(run, seq) WHERE kind BETWEEN 40 AND 49;
     CREATE TABLE detail(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE frame(run TEXT, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY(run, n)) STRICT;
     CREATE TABLE meta(k TEXT PRIMARY KEY, v ANY) STRICT, WITHOUT ROWID;
-    INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 2);
+    INSERT INTO meta VALUES ('epoch', lower(hex(randomblob(16)))), ('schema', 3);
 ";
 
 /// From the tables before to those of now, in one transaction. What was written stays as it was written.
@@ -82,6 +84,11 @@ const FROM_SCHEMA_1: &str = "
     CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 19;
     CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 19;
     UPDATE meta SET v = 2 WHERE k = 'schema';
+";
+
+const FROM_SCHEMA_2: &str = "
+    CREATE INDEX ev_asked ON ev(run, seq) WHERE kind = 1;
+    UPDATE meta SET v = 3 WHERE k = 'schema';
 ";
 
 /// What every writing connection needs (`ENGINE` §5.1). Nothing is mapped into memory.
@@ -107,6 +114,9 @@ const OF_SUBJECT: &str = "SELECT seq, at, tenant, owner, body FROM ev
 
 const OF_RUN: &str = "SELECT seq, at, tenant, owner, body FROM ev
     WHERE run = ?1 AND kind BETWEEN 40 AND 49 AND seq > ?2 ORDER BY seq LIMIT ?3";
+
+const ASKED: &str = "SELECT seq, at, tenant, owner, body FROM ev
+    WHERE run = ?1 AND kind = 1 ORDER BY seq";
 
 const ENDED: &str = "SELECT subject, kind FROM ev
     WHERE tenant = ?1 AND kind BETWEEN 10 AND 19 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
@@ -155,7 +165,7 @@ impl Sqlite {
         file.insist(PREPARED)?;
         match found {
             Found::Ours => {}
-            Found::Nothing | Found::Older => file.begin()?,
+            Found::Nothing | Found::Older(_) => file.begin()?,
         }
         file.set(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         let epoch = file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
@@ -313,7 +323,8 @@ struct File {
 enum Found {
     Nothing,
     Ours,
-    Older,
+    /// Of this schema, which is not the newest.
+    Older(i64),
 }
 
 /// How long the WAL is, and how much of it is in the file already.
@@ -367,7 +378,7 @@ impl File {
         })?;
         match schema {
             Some(SCHEMA) => Ok(Found::Ours),
-            Some(1) => Ok(Found::Older),
+            Some(older @ 1..SCHEMA) => Ok(Found::Older(older)),
             Some(newer) if newer > SCHEMA => Err(self.foreign(&format!(
                 "it was written by a newer version of Pilothouse (schema {newer}; this one reads \
                  up to {SCHEMA})"
@@ -393,7 +404,13 @@ impl File {
         let tx = tx.map_err(|error| self.said(error))?;
         match self.recognise()? {
             Found::Ours => {}
-            Found::Older => self.pragma(FROM_SCHEMA_1)?,
+            Found::Older(schema) => {
+                // Each step as it was released; it never changes again.
+                let steps = [(1, FROM_SCHEMA_1), (2, FROM_SCHEMA_2)];
+                for (_, step) in steps.iter().filter(|(from, _)| *from >= schema) {
+                    self.pragma(step)?;
+                }
+            }
             Found::Nothing => self.pragma(&format!(
                 "PRAGMA application_id = {APPLICATION_ID}; {TABLES}"
             ))?,
@@ -570,6 +587,12 @@ impl Reader for File {
 
     fn closed(&self, id: EscalationId) -> Result<Option<Closed>, LogError> {
         Ok(fold_closed(self.events(OF_SUBJECT, [id.to_string()])?))
+    }
+
+    fn settled_in(&self, run: RunId, step: &Untrusted) -> Result<Vec<Settled>, LogError> {
+        let requested = self.events(ASKED, [run.to_string()])?;
+        let settled = asked_in(step, requested).map(|id| self.settled(id));
+        settled.filter_map(Result::transpose).collect()
     }
 
     fn filed_under(&self, tenant: &Tenant, key: &Key) -> Result<Option<ApprovalId>, LogError> {
@@ -805,13 +828,13 @@ mod tests {
         let newer = dir.path().join("newer");
         drop(Sqlite::open(&newer).unwrap());
         let db = Connection::open(&newer).unwrap();
-        db.execute_batch("UPDATE meta SET v = 3 WHERE k = 'schema'")
+        db.execute_batch("UPDATE meta SET v = 4 WHERE k = 'schema'")
             .unwrap();
         drop(db);
         let rows = [
             (text, "it is not a database"),
             (other, "it is the database of another program"),
-            (newer, "written by a newer version of Pilothouse (schema 3"),
+            (newer, "written by a newer version of Pilothouse (schema 4"),
         ];
         for (path, why) in rows {
             let before = fs::read(&path).unwrap();
@@ -834,6 +857,7 @@ mod tests {
         DROP INDEX ev_history;
         CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
         CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
+        DROP INDEX ev_asked;
         UPDATE meta SET v = 1 WHERE k = 'schema';
     ";
 
@@ -1081,6 +1105,7 @@ mod tests {
                 3,
                 "SEARCH ev USING INDEX ev_record (run=? AND seq>?)",
             ),
+            (ASKED, 1, "SEARCH ev USING INDEX ev_asked (run=?)"),
             (
                 ENDED,
                 3,

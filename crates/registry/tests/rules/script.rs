@@ -30,13 +30,14 @@
 //! ```text
 //! run NAME agent= user= source=native|cli|goldfive invocation= …     end RUN completed|failed|cancelled|aborted|paused:KIND reason=
 //! attend RUN here|gone      say RUN TEXT      task RUN TASK STATE title= detail=      plan RUN TASK…
-//! file TARGET run= asks=end_user|operator|admin key= title= task= tool= args= prompt= form= deadline= then=stay_open …
+//! file TARGET run= asks=end_user|operator|admin key= title= task= tool= args= prompt= form= deadline= then=stay_open hold=thread …
 //! withdraw APPROVAL reason=      giveup APPROVAL wait=      applied APPROVAL done|failed|skipped detail=
 //! approve|reject APPROVAL by= for= id= note= digest=APPROVAL answer.FIELD=      extend APPROVAL by= span=      dismiss APPROVAL by= note=
 //! asked TARGET run= …      resolved TARGET granted|rejected run= detail=      sent APPROVAL control=      acked APPROVAL ok|failed control=
 //! drift KIND SEVERITY run= task= detail= id=      drifted KIND SEVERITY [holds] run= …      levelled DRIFT LEVEL run=
 //! pause|resume|steer|cancel|rewind|status RUN by= on=ESCALATION note= control= task=
 //! handover CONTROL run=      ack CONTROL ok|failed|unsupported|none run= detail=      (`ladder`: its newest order to that run)
+//! claim STEP APPROVAL… run= token= digest=APPROVAL also=TARGET      restore STEP run= token=      started APPROVAL token=
 //! tick                                    only time passes
 //! wrote                                   the events of the turn before
 //! show ID    orders RUN    drifts RUN    inbox    record RUN      what stands; `nothing` where there is nothing
@@ -61,6 +62,7 @@ pub(crate) const BEGINNING: Timestamp = Timestamp::from_ms(1_767_225_600_000);
 const NAMES: &[&str] = &[
     "after",
     "agent",
+    "also",
     "args",
     "asks",
     "body",
@@ -74,6 +76,7 @@ const NAMES: &[&str] = &[
     "facts",
     "for",
     "form",
+    "hold",
     "id",
     "invocation",
     "key",
@@ -96,6 +99,7 @@ const NAMES: &[&str] = &[
     "then",
     "thread",
     "title",
+    "token",
     "tool",
     "user",
     "wait",

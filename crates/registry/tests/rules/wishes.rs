@@ -1,23 +1,23 @@
 //! From a line to a wish, and from what stands to a line: the same wherever the rows are run.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use registry::{
     Approval, ApprovalId, Command, Control, Detail, Digest, Escalation, EscalationId, Event,
     Pending, Refusal, Run, RunId, Settled, State, Timestamp, Untrusted, Wish,
     approval::{
-        Applied, AppliedResult, Delivery, Filing, Hold, OnDeadline, Outcome, Risk, Seen, Subject,
-        Verdict,
+        Applied, AppliedResult, Claim, ClaimStage, Delivery, Filing, Hold, OnDeadline, Outcome,
+        Risk, Seen, Subject, Verdict,
     },
     command::{
-        Ack, AckResult, Decide, Direct, Ending, File, Observation, OpenRun, Order, Raise,
-        ReportDrift,
+        Ack, AckResult, Decide, Direct, Ending, File, GiveBack, Observation, OpenRun, Order, Raise,
+        ReportDrift, TakeStep,
     },
     control::Verb,
     drift::{Drift, Kind, Level, Severity},
     escalation::{Cause, Closed, How},
     form::Form,
-    names::{ControlId, DecisionId, DriftId, Key, WaitId},
+    names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{
         End, Evidence, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, TaskState,
     },
@@ -141,6 +141,24 @@ pub(crate) fn command(
             note: line.text("note"),
             past: None,
         },
+        "claim" => Wish::Claim(Box::new(TakeStep {
+            run: line.get("run").unwrap_or_default().parse()?,
+            step: line.word(0).into(),
+            digests: taken(known, line)?,
+            token: claim_token(line)?,
+            past: vec![],
+        })),
+        "restore" => Wish::Restore(Box::new(GiveBack {
+            run: line.get("run").unwrap_or_default().parse()?,
+            step: line.word(0).into(),
+            token: claim_token(line)?,
+            past: vec![],
+        })),
+        "started" => Wish::ReportStarted {
+            id: line.word(0).parse()?,
+            token: claim_token(line)?,
+            past: None,
+        },
         "applied" => Wish::ReportApplied {
             id: line.word(0).parse()?,
             result: applied_result(line.word(1)),
@@ -150,6 +168,31 @@ pub(crate) fn command(
         other => panic!("line {}: there is no command {other}", line.number),
     };
     Ok(Command { by, wish })
+}
+
+fn claim_token(line: &Line) -> Result<ClaimToken, Refusal> {
+    ClaimToken::parse(line.get("token").unwrap_or("w1"))
+}
+
+/// What is about to run: the questions that the line names, `as` others, and a target that nobody asked about.
+fn taken(known: &impl Known, line: &Line) -> Result<BTreeMap<Untrusted, Digest>, Refusal> {
+    let mut taken = BTreeMap::new();
+    for word in &line.words[1..] {
+        let approval = known
+            .approval(word.parse()?)
+            .ok_or(Refusal::NotFound("approval"))?;
+        let shown = match line.get("digest") {
+            Some(named) => known
+                .approval(named.parse()?)
+                .ok_or(Refusal::NotFound("approval"))?,
+            None => approval.clone(),
+        };
+        taken.insert(approval.target.clone(), shown.digest);
+    }
+    if let Some(target) = line.get("also") {
+        taken.insert(target.into(), Digest::of("nothing"));
+    }
+    Ok(taken)
 }
 
 /// Whoever the line is about speaks for itself, if it does not say who does.
@@ -222,7 +265,10 @@ fn file(known: &mut impl Known, now: Timestamp, line: &Line) -> Result<Box<File>
             Some("stay_open") => OnDeadline::StayOpen,
             _ => OnDeadline::Expire,
         },
-        hold: Hold::Nothing,
+        hold: match line.get("hold") {
+            Some("thread") => Hold::Thread,
+            _ => Hold::Nothing,
+        },
         risk: Risk::Normal,
     };
     let mut filing = filing;
@@ -416,6 +462,7 @@ pub(crate) fn word(event: &Event) -> String {
 pub(crate) fn shown_run(run: &Run) -> String {
     let state = match run.state {
         RunState::Parked(kind) => format!("parked ({})", kind.word()),
+        RunState::Consumed(kind) => format!("consumed ({})", kind.word()),
         RunState::Paused(Evidence::Acked) => "paused (acked)".to_owned(),
         RunState::Paused(Evidence::Inferred) => "paused (inferred)".to_owned(),
         state => state.word().to_owned(),
@@ -563,6 +610,8 @@ pub(crate) fn shown_pending(pending: &Pending) -> String {
     }
     if let Some(at) = pending.passed_at {
         shown += &format!(", passed at {at}");
+    } else if pending.ends_soon() {
+        shown += ", soon";
     }
     for timeout in &pending.timed_out {
         shown += &format!(", {} gave up at {}", timeout.wait, timeout.at);
@@ -585,10 +634,29 @@ pub(crate) fn shown_settled(settled: &Settled) -> String {
     if let Some(Delivery { state, control, .. }) = &settled.delivery {
         shown += &format!("; {control} {}", state.word());
     }
+    if let Some(Claim { token, at, stage }) = &settled.claim {
+        shown += &format!("; taken by {token} at {at}");
+        match stage {
+            ClaimStage::Taken => {}
+            ClaimStage::GivenBack { at } => shown += &format!(", given back at {at}"),
+            ClaimStage::Started { at } => shown += &format!(", begun with at {at}"),
+        }
+    }
     if let Some(Applied { result, at, .. }) = &settled.applied {
         shown += &format!("; applied {} at {at}", result.word());
     }
     shown
+}
+
+/// What a claim has taken, and how each of it ended, by target.
+pub(crate) fn shown_claimed(taken: impl Iterator<Item = Settled>) -> String {
+    let taken = taken.map(|settled| {
+        let (target, outcome) = (settled.approval.target.line(), settled.outcome.word());
+        format!("{target} {outcome}")
+    });
+    let mut taken: Vec<String> = taken.collect();
+    taken.sort();
+    list(taken)
 }
 
 fn decided(settled: &Settled) -> String {

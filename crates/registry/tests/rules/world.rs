@@ -21,8 +21,8 @@ use registry::{
 use crate::{
     script::{BEGINNING, Line, World},
     wishes::{
-        Known, command, list, shown_closed, shown_drifts, shown_escalation, shown_level,
-        shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+        Known, command, list, shown_claimed, shown_closed, shown_drifts, shown_escalation,
+        shown_level, shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
     },
 };
 
@@ -220,6 +220,10 @@ impl Batch<'_> {
         let past = |id: ApprovalId| self.reader.settled(id).unwrap();
         match need {
             Need::Form(id) => self.form(id).map(Found::Form),
+            Need::Step(run, step) => {
+                let settled = self.reader.settled_in(run, &step).unwrap();
+                Some(Found::Step(settled.into_iter().map(Arc::new).collect()))
+            }
             Need::Past(id) => past(id).map(|past| Found::Past(Arc::new(past))),
             Need::Closed(id) => {
                 let closed = self.reader.closed(id).unwrap();
@@ -408,6 +412,7 @@ impl Registry {
             Ok(Reply::Done) => "done".into(),
             Ok(Reply::Run(id)) => id.to_string(),
             Ok(Reply::Approval(id)) => format!("{id} {}", self.standing(id)),
+            Ok(Reply::Claimed(ids)) => shown_claimed(ids.iter().map(|id| self.past(*id).unwrap())),
             Ok(Reply::Control(run, id)) => shown_order(&self.committed, run, &id),
             Ok(Reply::Level(level)) => match wish {
                 Some(Wish::ReportDrift(report)) => {
