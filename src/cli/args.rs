@@ -26,7 +26,7 @@ const EXITS: &str = "Exit codes: 0 done · 4 refused · 5 no server · 64 usage,
 /// Where the server is, and who is calling.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// The server: unix:PATH or http://HOST:PORT
+    /// The server: unix:PATH, http://HOST:PORT or https://HOST:PORT
     #[arg(long, global = true, env = "PILOTHOUSE_SERVER", value_name = "ADDRESS")]
     pub(crate) server: Option<String>,
     /// A file that holds a bearer token; a token never stands on a command line
@@ -37,6 +37,15 @@ pub(crate) struct Place {
         value_name = "FILE"
     )]
     pub(crate) token_file: Option<PathBuf>,
+    /// A PEM file with the certificates of whom to trust; for https
+    #[arg(long, global = true, env = "PILOTHOUSE_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// A PEM file with our own certificate; for https
+    #[arg(long, global = true, env = "PILOTHOUSE_CERT", value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+    /// A PEM file with the key of our own certificate
+    #[arg(long, global = true, env = "PILOTHOUSE_KEY", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
     /// What the dashboard calls the server
     #[arg(
         long,
@@ -176,17 +185,16 @@ pub(crate) enum Verb {
     },
     /// Who the server says you are
     Whoami,
+    /// The server's config file
+    #[command(subcommand)]
+    Config(ConfigVerb),
     /// Make a bearer token: prints it, and what to add to the token file
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Token {
-        /// Whose: user:ada, agent:billing
-        #[arg(long)]
-        name: String,
-        /// What for
-        #[arg(long = "role", required = true, value_name = "ROLE")]
-        roles: Vec<RoleWord>,
-        /// Of which tenant
-        #[arg(long, default_value = "default")]
-        tenant: String,
+        #[command(flatten)]
+        new: Option<NewToken>,
+        #[command(subcommand)]
+        verb: Option<TokenVerb>,
     },
 }
 
@@ -230,6 +238,61 @@ pub(crate) struct Export {
     pub(crate) run: Option<String>,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenVerb {
+    /// Make a bearer token: prints it, and what to add to the token file
+    New(NewToken),
+    /// As a backend: mint a short ticket for a user of yours
+    Ticket {
+        /// Whose: user:ada
+        #[arg(long)]
+        user: String,
+        /// How long it lives: 1s to 15m [default: as the server says]
+        #[arg(long, value_parser = span, value_name = "SPAN")]
+        ttl: Option<Duration>,
+        /// What narrows it: watch, decide, direct
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<ScopeWord>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct NewToken {
+    /// Whose: user:ada, agent:billing
+    #[arg(long)]
+    pub(crate) name: String,
+    /// What for
+    #[arg(
+        long = "role",
+        visible_alias = "roles",
+        required = true,
+        value_delimiter = ',',
+        value_name = "ROLE"
+    )]
+    pub(crate) roles: Vec<RoleWord>,
+    /// Of which tenant
+    #[arg(long, default_value = "default")]
+    pub(crate) tenant: String,
+    /// When it ends, as 2027-03-31T00:00:00Z [default: never]
+    #[arg(long, value_parser = moment, value_name = "TIME")]
+    pub(crate) expires: Option<Timestamp>,
+    /// What narrows its roles; internal narrows nothing
+    #[arg(long = "scope", value_delimiter = ',', value_name = "SCOPE")]
+    pub(crate) scopes: Vec<ScopeWord>,
+    /// Where the token goes: a new file that only you can read [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ScopeWord {
+    Internal,
+    File,
+    Watch,
+    Decide,
+    Direct,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Demo {
     /// Other content: the same seed and the same answers give the same questions
@@ -245,18 +308,30 @@ pub(crate) struct Demo {
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
+    /// The config file; what stands on the command line goes before it
+    #[arg(long, env = "PILOTHOUSE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Listen on TCP as well: a loopback address; needs --tokens
-    #[arg(long, requires = "tokens", value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<SocketAddr>,
     /// The token file, with the SHA-256 of each token
-    #[arg(long, requires = "listen", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// Let goldfive agents in: a loopback address; harmonograf's is 127.0.0.1:7531
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) goldfive: Option<SocketAddr>,
     /// A file with the bearer token that goldfive agents have to send
-    #[arg(long, requires = "goldfive", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) goldfive_token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Reads a config file as serve would, and says what is wrong with it
+    Check {
+        /// The config file
+        file: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]

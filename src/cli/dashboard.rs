@@ -86,7 +86,7 @@ pub(crate) async fn attach(place: &Place) -> Result<u8, Stopped> {
         Some(name) => format!("{name} · {}", address.way()),
         None => address.to_string(),
     };
-    let client = Client::connect(address, place.token()?);
+    let client = place.client()?;
     // Whoever may not see is told so; a server that is away may come, and the dashboard waits for it.
     let asked = tokio::time::timeout(FIRST_ANSWER, client.history(1, None)).await;
     if let Ok(Err(CallError::Refused(told))) = asked {

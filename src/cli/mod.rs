@@ -29,6 +29,8 @@ use self::{
 
 /// Runs the program, and says how it ended.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Whatever else is linked: this is what does our cryptography. It fails only where it was done before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(told) => {
@@ -95,11 +97,14 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
         Some(Verb::Audit(args::Audit::Export(export))) => audit::export(&place, &export),
         Some(Verb::Backup { file }) => backup::backup(&place, &file),
         Some(Verb::Restore { file }) => backup::restore(&place, &file),
+        Some(Verb::Config(args::ConfigVerb::Check { file })) => host::check(&file),
         Some(Verb::Whoami) => verbs::whoami(&place).await,
-        Some(Verb::Token {
-            name,
-            roles,
-            tenant,
-        }) => verbs::token(&name, &roles, &tenant),
+        Some(Verb::Token { new, verb }) => match (verb, new) {
+            (Some(args::TokenVerb::New(new)), _) | (None, Some(new)) => verbs::token(&new),
+            (Some(args::TokenVerb::Ticket { user, ttl, scopes }), _) => {
+                verbs::ticket(&place, &user, ttl, &scopes).await
+            }
+            (None, None) => Err(Stopped::usage("token: whose? say --name and --role")),
+        },
     }
 }

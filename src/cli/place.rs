@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use super::{args::Place, exit::Stopped};
 use registry::digest::Sha256;
 
-use crate::connect::{Server, Token};
+use crate::{
+    connect::{Client, Server, Token, Trust},
+    serve::identity::only_its_owner_reads,
+};
 
 impl Place {
     /// The data directory.
@@ -51,6 +54,43 @@ impl Place {
         }
     }
 
+    /// A client of the server that the command line names.
+    ///
+    /// # Errors
+    /// Usage, where the address or a file cannot be read, or they do not go together.
+    pub(crate) fn client(&self) -> Result<Client, Stopped> {
+        let token = self.token()?;
+        match (self.address()?, self.trust()?) {
+            (Server::Tls(at), Some(trust)) => Ok(Client::secure(at, trust, token)),
+            (Server::Tls(_), None) => Err(Stopped::usage(
+                "--ca FILE is needed with https: the certificates of whom to trust",
+            )),
+            (_, Some(_)) => Err(Stopped::usage(
+                "--ca, --cert and --key are for a server at https://HOST:PORT",
+            )),
+            (server, None) => Ok(Client::connect(server, token)),
+        }
+    }
+
+    /// Whom to trust, and what to show.
+    fn trust(&self) -> Result<Option<Trust>, Stopped> {
+        let ours = match (&self.cert, &self.key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => {
+                only_its_owner_reads(key).map_err(Stopped::usage)?;
+                Some((cert.as_path(), key.as_path()))
+            }
+            _ => return Err(Stopped::usage("--cert and --key need each other")),
+        };
+        match (&self.ca, ours) {
+            (Some(ca), ours) => Trust::read(ca, ours).map(Some).map_err(Stopped::usage),
+            (None, Some(_)) => Err(Stopped::usage(
+                "--cert and --key need --ca FILE: whom to trust",
+            )),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// The bearer token, where there is one.
     ///
     /// # Errors
@@ -72,6 +112,7 @@ pub(crate) fn hash_of_token(path: &Path) -> Result<Sha256, Stopped> {
 }
 
 fn secret(path: &Path) -> Result<String, Stopped> {
+    only_its_owner_reads(path).map_err(Stopped::usage)?;
     let text = std::fs::read_to_string(path)
         .map_err(|error| Stopped::usage(format!("{}: {error}", path.display())))?;
     let secret = text.trim();

@@ -147,6 +147,7 @@ fn decided(decision: &Decision) -> Value {
         "id": decision.id.as_str(),
         "by": decision.decider.by.as_str(),
         "on_behalf_of": decision.decider.on_behalf_of.as_ref().map(registry::Name::as_str),
+        "via": decision.decider.via.as_ref().map(registry::Name::as_str),
         "answers": answers(&decision.answers),
         "note": decision.note.raw(),
         "seen": decision.seen,
@@ -392,9 +393,11 @@ fn answered(answers: &Answers) -> String {
 }
 
 fn by_whom(decision: &Decision) -> String {
-    match &decision.decider.on_behalf_of {
-        Some(user) => format!("{} for {user}", decision.decider.by),
-        None => decision.decider.by.to_string(),
+    let by = &decision.decider.by;
+    match (&decision.decider.on_behalf_of, &decision.decider.via) {
+        (Some(user), _) => format!("{by} for {user}"),
+        (None, Some(backend)) => format!("{by} via {backend}"),
+        (None, None) => by.to_string(),
     }
 }
 

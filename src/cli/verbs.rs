@@ -1,7 +1,15 @@
 //! The commands that call a server and print what it says.
 
-use std::{io::IsTerminal as _, io::Write as _, path::Path, time::Duration};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+    time::Duration,
+};
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_stream::StreamExt as _;
 
 use registry::{
@@ -12,10 +20,11 @@ use registry::{
     escalation::Ended,
     form::{Form, RawAnswers},
     names::DecisionId,
+    who::Grant,
 };
 
 use super::{
-    args::{self, Answer, Place, RoleWord},
+    args::{self, Answer, NewToken, Place, RoleWord, ScopeWord},
     exit::{self, Stopped},
     held,
     host::{Doors, Host},
@@ -35,7 +44,7 @@ pub(crate) const REJECT: Verdict = Verdict::Reject;
 
 /// A client of the server that the command line names.
 pub(crate) fn client(place: &Place) -> Result<Client, Stopped> {
-    Ok(Client::connect(place.address()?, place.token()?))
+    place.client()
 }
 
 /// An id nobody else has.
@@ -49,12 +58,21 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
     log_to_stderr();
     let dir = place.dir()?;
     let fault = |error: std::io::Error| Stopped::fault(error.to_string());
-    let asked_to_end = signals().map_err(fault)?;
+    let hangup = hangups_reload(serve).map_err(fault)?;
+    let asked_to_end = signals(hangup.is_none()).map_err(fault)?;
     tokio::pin!(asked_to_end);
     let home = Home::take(&dir).map_err(Stopped::fault)?;
-    let doors = Doors::of(serve, place.socket()?).await?;
+    let doors = Doors::of(serve, place.socket()?, &dir).await?;
     let mut host = Host::start(home, doors, Clock::System, Box::new(fatal))?;
     let at = host.addresses();
+    if let Some(mut hangup) = hangup {
+        let reload = host.reload.clone();
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                reload.notify_one();
+            }
+        });
+    }
     tracing::info!(data = %dir.display(), "serving on {at}");
     tokio::select! {
         ended = host.until_it_ends() => ended.map(|()| exit::DONE),
@@ -63,16 +81,21 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
             tokio::select! {
                 ended = host.until_it_ends() => ended?,
                 // Asked twice: at once.
-                again = signals().map_err(fault)? => return Ok(exit::killed_by(again)),
+                again = signals(false).map_err(fault)? => return Ok(exit::killed_by(again)),
             }
             Ok(exit::killed_by(signal))
         }
     }
 }
 
+/// A server with files of identity reads them again when it is hung up on; any other ends.
+fn hangups_reload(serve: &args::Serve) -> std::io::Result<Option<Signal>> {
+    let files = serve.config.is_some() || serve.tokens.is_some();
+    files.then(|| signal(SignalKind::hangup())).transpose()
+}
+
 /// The number of the first signal that asks us to end.
-fn signals() -> std::io::Result<impl Future<Output = u8>> {
-    use tokio::signal::unix::{SignalKind, signal};
+fn signals(hangup_ends: bool) -> std::io::Result<impl Future<Output = u8>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -81,7 +104,7 @@ fn signals() -> std::io::Result<impl Future<Output = u8>> {
         tokio::select! {
             _ = terminate.recv() => 15,
             _ = interrupt.recv() => 2,
-            _ = hangup.recv() => 1,
+            _ = hangup.recv(), if hangup_ends => 1,
             _ = quit.recv() => 3,
         }
     })
@@ -434,8 +457,16 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
     let me = client(place)?.whoami().await?;
     let on_the_socket = me.by.contains("on the socket");
     let roles: Vec<&str> = me.roles.iter().map(|role| role.word()).collect();
+    let scopes: Vec<&str> = me.scopes.iter().map(|scope| scope.word()).collect();
+    let scopes = match scopes.as_slice() {
+        [] => String::new(),
+        scopes => format!(" · only {}", scopes.join(", ")),
+    };
+    let until = me
+        .expires
+        .map_or_else(String::new, |until| format!(" · until {until}"));
     print::line(format!(
-        "{} · {} · tenant {} · known by {} · server {}",
+        "{} · {} · tenant {} · known by {}{scopes}{until} · server {}",
         me.name,
         roles.join(", "),
         me.tenant.as_str(),
@@ -459,22 +490,73 @@ pub(crate) async fn whoami(place: &Place) -> Result<u8, Stopped> {
 
 /// Makes a token: the secret goes to standard output, what the server keeps to standard error, as
 /// it may be appended to a token file.
-pub(crate) fn token(name: &str, roles: &[RoleWord], tenant: &str) -> Result<u8, Stopped> {
-    let name = Name::parse(name)?;
-    let tenant = Tenant::parse(tenant)?;
-    let roles: Vec<Role> = roles.iter().copied().map(role_of).collect();
+pub(crate) fn token(new: &NewToken) -> Result<u8, Stopped> {
+    let name = Name::parse(&new.name)?;
+    let tenant = Tenant::parse(&new.tenant)?;
+    let roles: Vec<Role> = new.roles.iter().copied().map(role_of).collect();
     go_together(&roles).map_err(Stopped::usage)?;
-    let secret = random_id("ph")? + &random_id("")?;
+    let bits = || randomness().map_err(|error| Stopped::fault(format!("no randomness: {error}")));
+    let (one, other) = (bits()?.to_be_bytes(), bits()?.to_be_bytes());
+    let id = format!("{:08x}", bits()? as u32);
+    let secret = format!("hk_{id}_{}", BASE64.encode([one, other].concat()));
     let words: Vec<&str> = roles.iter().map(|role| role.word()).collect();
-    print::aside("# Add this to the server's token file; the token itself is printed once.");
-    print::aside(format!(
-        "[[token]]\nname = {}\nroles = {words:?}\ntenant = {:?}\nsha256 = \"{}\"\n",
+    let mut row = format!(
+        "[[token]]\nid = {id:?}\nname = {}\nroles = {words:?}\ntenant = {:?}\nsha256 = \"{}\"\n",
         toml::Value::from(name.as_str()),
         tenant.as_str(),
         Sha256::of(&secret),
-    ));
-    print::line(secret)?;
+    );
+    if let Some(expires) = new.expires {
+        row += &format!("expires = \"{expires}\"\n");
+    }
+    if !new.scopes.is_empty() {
+        let scopes: Vec<&str> = new
+            .scopes
+            .iter()
+            .map(|word| scope_of(*word).word())
+            .collect();
+        row += &format!("scopes = {scopes:?}\n");
+    }
+    match &new.out {
+        None => print::line(secret)?,
+        Some(path) => {
+            let fault =
+                |error: std::io::Error| Stopped::usage(format!("{}: {error}", path.display()));
+            let mut file = std::fs::OpenOptions::new();
+            let file = file.write(true).create_new(true).mode(0o600).open(path);
+            writeln!(file.map_err(fault)?, "{secret}").map_err(fault)?;
+        }
+    }
+    print::aside("# Add this to the server's token file; the token itself is printed once.");
+    print::aside(row);
     Ok(exit::DONE)
+}
+
+/// A ticket goes to standard output, when it ends to standard error.
+pub(crate) async fn ticket(
+    place: &Place,
+    user: &str,
+    ttl: Option<Duration>,
+    scopes: &[ScopeWord],
+) -> Result<u8, Stopped> {
+    let scopes: Vec<Grant> = scopes.iter().copied().map(scope_of).collect();
+    let client = client(place)?;
+    let (ticket, until) = client
+        .mint_ticket(&Name::parse(user)?, ttl, &scopes)
+        .await?;
+    print::line(Untrusted::new(ticket).line().to_string())?;
+    print::aside(format!("pilothouse: good until {until}"));
+    Ok(exit::DONE)
+}
+
+fn scope_of(word: ScopeWord) -> Grant {
+    match word {
+        ScopeWord::Internal => Grant::Internal,
+        ScopeWord::File => Grant::File,
+        ScopeWord::Watch => Grant::Watch,
+        ScopeWord::Decide => Grant::Decide,
+        ScopeWord::Direct => Grant::Direct,
+    }
 }
 
 fn role_of(word: RoleWord) -> Role {

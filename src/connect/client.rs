@@ -11,13 +11,14 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use registry::{
-    ApprovalId, Control, Digest, ItemId, RunId, Seq, Settled, Timestamp, Untrusted,
+    ApprovalId, Control, Digest, ItemId, Name, RunId, Seq, Settled, Timestamp, Untrusted,
     approval::{AppliedResult, Filing},
     command::{AckResult, Decide, Ending, Order},
     drift::Level,
     escalation::Ended,
     names::{ClaimToken, ControlId, WaitId},
     run::{Plan, TaskState},
+    who::Grant,
 };
 use tokio::{
     io::DuplexStream,
@@ -36,6 +37,7 @@ use tower::service_fn;
 use super::{
     backoff::pause,
     server::{Server, Token},
+    tls::{self, Trust},
 };
 use crate::wire::{
     pb::pilothouse::v1::{
@@ -52,7 +54,7 @@ use crate::wire::{
 const ANSWER_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// A refusal travels in the headers, and names every wrong field of a form.
 const HEADERS_MAX_BYTES: u32 = 1024 * 1024;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a call may take that waits for nobody.
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The server holds an Await for at most 55 s.
@@ -90,6 +92,7 @@ pub struct Client {
 #[derive(Clone)]
 enum Reach {
     Server(Server),
+    Secure(Uri, Trust),
     Pipe(Arc<dyn Fn() -> io::Result<DuplexStream> + Send + Sync>),
 }
 
@@ -121,6 +124,11 @@ impl Client {
         Self::new(Reach::Server(server), token)
     }
 
+    /// A client of the server at a port with TLS.
+    pub fn secure(at: Uri, trust: Trust, token: Option<Token>) -> Self {
+        Self::new(Reach::Secure(at, trust), token)
+    }
+
     /// A client of a server in this process: `pipe` gives our end of a new pipe to it.
     pub fn over(pipe: impl Fn() -> io::Result<DuplexStream> + Send + Sync + 'static) -> Self {
         Self::new(Reach::Pipe(Arc::new(pipe)), None)
@@ -138,6 +146,7 @@ impl Client {
     pub fn place(&self) -> String {
         match &self.reach {
             Reach::Server(server) => server.to_string(),
+            Reach::Secure(uri, _) => Server::Tls(uri.clone()).to_string(),
             Reach::Pipe(_) => "this process".to_owned(),
         }
     }
@@ -169,6 +178,24 @@ impl Client {
 impl Reach {
     fn open(&self) -> Channel {
         match self {
+            Self::Secure(uri, trust) => {
+                let (at, trust) = (uri.clone(), trust.clone());
+                let connect = move |_: Uri| {
+                    let (at, trust) = (at.clone(), trust.clone());
+                    async move { trust.connect(&at).await.map(TokioIo::new) }
+                };
+                endpoint(Endpoint::from_static("http://pilothouse.invalid"))
+                    .origin(uri.clone())
+                    .connect_with_connector_lazy(service_fn(connect))
+            }
+            // Whom such a server has to be signed by, nobody said; no connection comes to be.
+            Self::Server(Server::Tls(_)) => {
+                let connect = |_: Uri| {
+                    let why = "a server with TLS needs --ca FILE: whom to trust";
+                    std::future::ready(Err::<TokioIo<DuplexStream>, _>(io::Error::other(why)))
+                };
+                nowhere().connect_with_connector_lazy(service_fn(connect))
+            }
             Self::Server(Server::Tcp(uri)) => endpoint(Endpoint::from(uri.clone())).connect_lazy(),
             Self::Server(Server::Unix(path)) => open_socket(path.clone()),
             Self::Pipe(pipe) => {
@@ -296,6 +323,21 @@ impl Client {
     pub async fn extend(&self, id: ApprovalId, after: Duration) -> Result<Timestamp, CallError> {
         let request = wire::ask_extend(id, after);
         self.person(request, Operator::extend, wire::extended_to)
+            .await
+    }
+
+    /// A ticket for a user of this backend, and when it ends.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn mint_ticket(
+        &self,
+        user: &Name,
+        ttl: Option<Duration>,
+        scopes: &[Grant],
+    ) -> Result<(String, Timestamp), CallError> {
+        let request = wire::ask_mint_ticket(user, ttl, scopes);
+        self.person(request, Operator::mint_ticket, wire::minted_as)
             .await
     }
 
@@ -685,8 +727,14 @@ impl CallError {
 /// The innermost reason, which is the one that says something: «Connection refused».
 fn cause(status: &Status) -> String {
     let mut innermost = status.source();
-    while let Some(inner) = innermost.and_then(Error::source) {
-        innermost = Some(inner);
+    while let Some(inner) = innermost {
+        if let Some(said) = tls::said_of(inner) {
+            return said;
+        }
+        match inner.source() {
+            Some(source) => innermost = Some(source),
+            None => break,
+        }
     }
     let said = innermost.map_or_else(|| status.message().to_owned(), ToString::to_string);
     Untrusted::new(said).line().to_string()

@@ -67,7 +67,7 @@ impl server::OperatorService for Arc<Fake> {
         let who = Principal::new(Name::parse("user:ada").unwrap(), Tenant::local(), []);
         Ok(Response::new(wire::whoami(
             &who,
-            "test",
+            ("test", None),
             "0",
             epoch,
             100,
@@ -94,6 +94,12 @@ impl server::OperatorService for Arc<Fake> {
         Err(Status::unimplemented(""))
     }
     async fn extend(&self, _: Request<pb::ExtendRequest>) -> Answer<pb::ExtendResponse> {
+        Err(Status::unimplemented(""))
+    }
+    async fn mint_ticket(
+        &self,
+        _: Request<pb::MintTicketRequest>,
+    ) -> Answer<pb::MintTicketResponse> {
         Err(Status::unimplemented(""))
     }
     async fn dismiss(&self, _: Request<pb::DismissRequest>) -> Answer<pb::DismissResponse> {

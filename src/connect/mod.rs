@@ -6,9 +6,11 @@ mod backoff;
 mod client;
 mod feed;
 mod server;
+mod tls;
 
 /// What calls take, and give.
 pub use crate::wire::pilothouse::{Awaited, DriftReport, Filed, Opening};
 pub use client::{CallError, Client};
 pub use feed::{Cursor, Feed, RetryNow, watch};
 pub use server::{BadToken, NotAServer, Server, Token};
+pub use tls::Trust;

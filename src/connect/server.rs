@@ -13,11 +13,13 @@ pub enum Server {
     Unix(PathBuf),
     /// A port: `http://HOST:PORT`.
     Tcp(Uri),
+    /// A port with TLS: `https://HOST:PORT`.
+    Tls(Uri),
 }
 
 /// The text says no place where a server may be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("'{}' is not a server: it is unix:PATH or http://HOST:PORT", .0.line())]
+#[error("'{}' is not a server: it is unix:PATH, http://HOST:PORT or https://HOST:PORT", .0.line())]
 pub struct NotAServer(pub Untrusted);
 
 impl FromStr for Server {
@@ -26,7 +28,8 @@ impl FromStr for Server {
     fn from_str(text: &str) -> Result<Self, NotAServer> {
         let place = match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Some(Self::Unix(path.into())),
-            Some(("http", _)) => host_and_port(text).map(Self::Tcp),
+            Some(("http", _)) => host_and_port("http", text).map(Self::Tcp),
+            Some(("https", _)) => host_and_port("https", text).map(Self::Tls),
             _ => None,
         };
         place.ok_or_else(|| NotAServer(text.into()))
@@ -40,16 +43,17 @@ impl Server {
         match self {
             Self::Unix(_) => "unix",
             Self::Tcp(_) => "tcp",
+            Self::Tls(_) => "tls",
         }
     }
 }
 
 /// A host, a port, and nothing else: no user, no path, no query.
-fn host_and_port(text: &str) -> Option<Uri> {
+fn host_and_port(scheme: &str, text: &str) -> Option<Uri> {
     let uri: Uri = text.parse().ok()?;
     let authority = uri.authority()?;
     let port = authority.port_u16()?;
-    let bare = format!("http://{}:{port}", authority.host());
+    let bare = format!("{scheme}://{}:{port}", authority.host());
     let same = text.strip_suffix('/').unwrap_or(text) == bare;
     (same && port > 0 && !authority.host().is_empty()).then_some(uri)
 }
@@ -58,7 +62,9 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(uri) => write!(f, "{}", uri.to_string().trim_end_matches('/')),
+            Self::Tcp(uri) | Self::Tls(uri) => {
+                write!(f, "{}", uri.to_string().trim_end_matches('/'))
+            }
         }
     }
 }
@@ -122,7 +128,9 @@ mod tests {
             ("http://user:secret@ops.example:7070", false),
             ("http://ops.example:7070/path", false),
             ("http://ops.example:7070?query", false),
-            ("https://ops.example:7070", false),
+            ("https://ops.example:7070", true),
+            ("https://ops.example", false),
+            ("ftp://ops.example:7070", false),
             ("http://ops.example:7070\u{1b}[31m", false),
         ];
         for (text, is_one) in rows {
@@ -133,7 +141,7 @@ mod tests {
             }
         }
         let error = "https://x\u{1b}".parse::<Server>().unwrap_err().to_string();
-        assert!(error.ends_with("it is unix:PATH or http://HOST:PORT"));
+        assert!(error.ends_with("http://HOST:PORT or https://HOST:PORT"));
         assert!(!error.contains('\u{1b}'));
     }
 

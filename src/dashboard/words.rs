@@ -292,7 +292,11 @@ pub fn ended(settled: &Settled) -> String {
             let whom = whom
                 .map(|user| format!(" for {}", safe(user)))
                 .unwrap_or_default();
-            format!("{} by {by}{whom} at {at}", settled.outcome.word())
+            let via = decision.decider.via.as_ref();
+            let via = via
+                .map(|backend| format!(" via {}", safe(backend)))
+                .unwrap_or_default();
+            format!("{} by {by}{whom}{via} at {at}", settled.outcome.word())
         }
         Outcome::Expired => {
             let at = clock(settled.deadline.unwrap_or(settled.at));

@@ -1,6 +1,6 @@
 //! What agents call. Every call acts as the agent whose credential it carries.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use registry::{
     ApprovalId, Principal, Refusal, RunId, Untrusted, Wish,
@@ -12,6 +12,7 @@ use registry::{
     who::{Verb, may},
 };
 use tokio::time::{Instant, timeout};
+use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -380,17 +381,17 @@ impl AgentService for Server {
         Ok(Response::new(drifted))
     }
 
-    type ControlsStream = Orders;
+    type ControlsStream = Pin<Box<dyn Stream<Item = <Orders as Stream>::Item> + Send>>;
 
     async fn controls(
         &self,
         request: Request<ControlsRequest>,
     ) -> Result<Response<Self::ControlsStream>, Status> {
-        let by = self.agent(&request)?;
+        let caller = self.caller(Surface::Agent, &request)?;
+        let by = caller.principal.clone();
         let orders = self.orders(by, request.into_inner()).await;
-        orders
-            .map(Response::new)
-            .map_err(|refusal| status(&refusal))
+        let orders = orders.map_err(|refusal| status(&refusal))?;
+        Ok(Response::new(Box::pin(self.while_known(caller, orders))))
     }
 
     async fn ack_control(

@@ -1,18 +1,22 @@
 //! The server: the thread that owns the registry, identity, and one file per surface.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, task::Poll, time::Duration};
 
 use registry::{Principal, Refusal, Wish, decide::Reply};
 use tokio::{
     io::DuplexStream,
     net::{TcpListener, UnixListener},
-    sync::mpsc,
+    sync::{Notify, mpsc},
 };
 use tokio_stream::{
     Stream, StreamExt,
     wrappers::{ReceiverStream, UnixListenerStream},
 };
-use tonic::{Request, Status, service::Routes, transport::server::TcpIncoming};
+use tonic::{
+    Request, Status,
+    service::{Interceptor, Routes, interceptor::InterceptedService},
+    transport::server::TcpIncoming,
+};
 
 use self::{
     gate::Gate,
@@ -20,6 +24,7 @@ use self::{
     owner::Owner,
     presence::Leases,
     stop::{Stop, Until},
+    tls::Tls,
     waits::Waits,
 };
 use crate::wire::{
@@ -31,6 +36,7 @@ use crate::wire::{
 
 pub mod checkpoint;
 pub mod clock;
+pub mod config;
 pub mod gate;
 pub mod home;
 pub mod identity;
@@ -38,6 +44,7 @@ pub mod owner;
 pub mod reserve;
 pub mod sealed;
 pub mod stop;
+pub mod tls;
 
 mod agent;
 mod controls;
@@ -52,6 +59,10 @@ pub use pipe::Pipe;
 const MESSAGE_BYTES: usize = 1024 * 1024;
 /// After a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often it is looked whether a file of identity has changed.
+const FRESH: Duration = Duration::from_secs(2);
+/// How often it is looked whether the credential of an open stream is still good.
+const STILL_KNOWN: Duration = Duration::from_secs(2);
 /// How long open calls may take to end when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -65,6 +76,7 @@ pub struct Server {
     patience: Duration,
     gate: std::sync::Arc<Gate>,
     stop: Stop,
+    reload: std::sync::Arc<Notify>,
 }
 
 /// Where callers come in.
@@ -74,6 +86,8 @@ pub struct Listeners {
     pub socket: Option<UnixListener>,
     /// TCP on loopback; a token is the identity.
     pub tcp: Option<TcpListener>,
+    /// TCP anywhere, with what secures it; a certificate or a token is the identity.
+    pub tls: Option<(TcpListener, std::sync::Arc<Tls>)>,
     /// Connections from within this process.
     pub pipe: Option<mpsc::Receiver<DuplexStream>>,
 }
@@ -89,6 +103,7 @@ impl Server {
             patience: agent::default_patience(),
             gate: Default::default(),
             stop,
+            reload: std::sync::Arc::default(),
         }
     }
 
@@ -99,6 +114,11 @@ impl Server {
         self
     }
 
+    /// Whoever notifies it has the files of identity looked at again, at once.
+    pub fn reload(&self) -> std::sync::Arc<Notify> {
+        self.reload.clone()
+    }
+
     /// Answers until it is told to stop; then open calls end within a few seconds.
     ///
     /// # Errors
@@ -106,19 +126,29 @@ impl Server {
     pub async fn run(self, listeners: Listeners) -> Result<(), tonic::transport::Error> {
         let (stop, routes) = (self.stop.clone(), self.routes().await);
         let leases = tokio::spawn(self.leases.clone().watch(self.owner.clone()));
+        let secure = listeners.tls.as_ref().map(|(_, tls)| tls.clone());
+        let fresh = tokio::spawn(keep_fresh(
+            self.identity.clone(),
+            secure,
+            self.reload.clone(),
+        ));
         let socket = listeners
             .socket
             .map(|socket| answer(&routes, &stop, accepted(UnixListenerStream::new(socket))));
         let tcp = listeners
             .tcp
             .map(|tcp| answer(&routes, &stop, accepted(at_once(tcp))));
+        let tls = listeners
+            .tls
+            .map(|(tcp, tls)| answer(&routes, &stop, tls::secured(accepted(at_once(tcp)), tls)));
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
             answer(&routes, &stop, pipes)
         });
         let all = async {
-            let (socket, tcp, pipe) = tokio::join!(maybe(socket), maybe(tcp), maybe(pipe));
-            socket.and(tcp).and(pipe)
+            let (socket, tcp, tls, pipe) =
+                tokio::join!(maybe(socket), maybe(tcp), maybe(tls), maybe(pipe));
+            socket.and(tcp).and(tls).and(pipe)
         };
         let grace = async {
             stop.wait().await;
@@ -126,6 +156,7 @@ impl Server {
         };
         let ended = grace.until(all).await.unwrap_or(Ok(()));
         leases.abort();
+        fresh.abort();
         ended
     }
 
@@ -136,13 +167,60 @@ impl Server {
         let agent = AgentServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES);
         let operator =
             OperatorServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES);
+        // Nothing but health is asked by somebody unknown (case E12): a method that is new is behind the door, too.
+        let agent = InterceptedService::new(agent, self.door(Surface::Agent));
+        let operator = InterceptedService::new(operator, self.door(Surface::Operator));
         Routes::new(agent).add_service(operator).add_service(health)
     }
 
+    /// Lets in whoever is known, and says who it is.
+    fn door(&self, surface: Surface) -> impl Interceptor + Clone + Send + Sync + 'static {
+        let (identity, owner) = (self.identity.clone(), self.owner.clone());
+        move |mut request: Request<()>| {
+            let (extensions, metadata) = (request.extensions(), request.metadata());
+            let caller = identity.caller(surface, extensions, metadata, owner.now());
+            let caller = caller.map_err(|refusal| status(&refusal))?;
+            request.extensions_mut().insert(caller);
+            Ok(request)
+        }
+    }
+
     fn caller<T>(&self, surface: Surface, request: &Request<T>) -> Result<Caller, Status> {
-        self.identity
-            .caller(surface, request.extensions(), request.metadata())
-            .map_err(|refusal| status(&refusal))
+        let caller = request.extensions().get::<Caller>();
+        let caller = caller.filter(|caller| caller.surface() == surface);
+        caller.cloned().ok_or_else(|| {
+            let nobody = Refusal::Unauthenticated("nobody has looked who calls".into());
+            status(&nobody)
+        })
+    }
+
+    /// A stream that ends once the credential of its caller does, or is taken away: within [`STILL_KNOWN`].
+    fn while_known<T: Send + 'static>(
+        &self,
+        caller: Caller,
+        stream: impl Stream<Item = Result<T, Status>> + Send + 'static,
+    ) -> impl Stream<Item = Result<T, Status>> + Send + 'static {
+        let (identity, owner) = (self.identity.clone(), self.owner.clone());
+        let mut lost = Box::pin(async move {
+            loop {
+                tokio::time::sleep(STILL_KNOWN).await;
+                if !identity.still_knows(&caller, owner.now()) {
+                    let gone = "the credential has expired, or was taken away";
+                    break status(&Refusal::Unauthenticated(gone.into()));
+                }
+            }
+        });
+        let (mut stream, mut over) = (Box::pin(stream), false);
+        futures_util::stream::poll_fn(move |context| {
+            if over {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(gone) = lost.as_mut().poll(context) {
+                over = true;
+                return Poll::Ready(Some(Err(gone)));
+            }
+            stream.as_mut().poll_next(context)
+        })
     }
 
     async fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, Status> {
@@ -159,6 +237,23 @@ impl Server {
                 tracing::warn!(who = who.as_str(), "refused: {refusal}");
             }
         })
+    }
+}
+
+/// Reads the files of identity again when they change, and at once when it is asked to.
+async fn keep_fresh(
+    identity: std::sync::Arc<Identity>,
+    tls: Option<std::sync::Arc<Tls>>,
+    reload: std::sync::Arc<Notify>,
+) {
+    loop {
+        let _ = tokio::time::timeout(FRESH, reload.notified()).await;
+        let (identity, tls) = (identity.clone(), tls.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            identity.refresh();
+            tls.iter().for_each(|tls| tls.refresh());
+        });
+        let _ = read.await;
     }
 }
 
@@ -230,6 +325,49 @@ pub async fn listen_on_loopback(address: SocketAddr) -> Result<TcpListener, Stri
     }
     let listener = TcpListener::bind(address).await;
     listener.map_err(|error| format!("cannot listen on {address}: {error}"))
+}
+
+/// Listens on any address, for TLS.
+///
+/// # Errors
+/// A sentence that says why not.
+pub async fn listen_for_tls(address: SocketAddr) -> Result<TcpListener, String> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| format!("cannot listen on {address}: {error}"))
+}
+
+/// Has everybody reach a socket, since the config lets others in; who they are, the kernel says at each call.
+///
+/// # Errors
+/// A sentence that says which directory keeps them out, or has to.
+pub fn open_to_others(socket: &std::path::Path, data: &std::path::Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let at = socket.display();
+    let real = |path: &std::path::Path| {
+        let real = std::fs::canonicalize(path);
+        real.map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let (dir, data) = (
+        real(socket.parent().unwrap_or(std::path::Path::new(".")))?,
+        real(data)?,
+    );
+    if dir.starts_with(&data) {
+        return Err(format!(
+            "{at}: [socket] lets others in, and nobody else may enter the data directory: say --socket PATH, somewhere else"
+        ));
+    }
+    for dir in dir.ancestors() {
+        let rights =
+            std::fs::metadata(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        if rights.permissions().mode() & 0o001 == 0 {
+            let dir = dir.display();
+            return Err(format!(
+                "{at}: [socket] lets others in, and {dir} keeps them out: run `chmod o+x {dir}`, or say --socket PATH, somewhere else"
+            ));
+        }
+    }
+    let everybody = std::fs::Permissions::from_mode(0o666);
+    std::fs::set_permissions(socket, everybody).map_err(|error| format!("{at}: {error}"))
 }
 
 /// Listens on a Unix socket that only its owner can open.

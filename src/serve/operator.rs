@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Server,
-    identity::Surface,
+    identity::{Surface, Ticket},
     owner::{Held, Owner, Stands},
     stop::{Stop, Until},
 };
@@ -28,8 +28,9 @@ use crate::wire::{
     pb::pilothouse::v1::{
         ControlRequest, ControlResponse, DecideRequest, DecideResponse, DismissRequest,
         DismissResponse, ExtendRequest, ExtendResponse, GetRequest, GetResponse, GetRunRequest,
-        GetRunResponse, HistoryRequest, HistoryResponse, ListRequest, ListResponse, WatchRequest,
-        WatchResponse, WhoamiRequest, WhoamiResponse, operator_service_server::OperatorService,
+        GetRunResponse, HistoryRequest, HistoryResponse, ListRequest, ListResponse,
+        MintTicketRequest, MintTicketResponse, WatchRequest, WatchResponse, WhoamiRequest,
+        WhoamiResponse, operator_service_server::OperatorService,
     },
     pilothouse as wire,
     status::status,
@@ -362,7 +363,8 @@ impl OperatorService for Server {
         &self,
         request: Request<WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let by = self.person(&request)?;
+        let caller = self.caller(Surface::Operator, &request)?;
+        let by = caller.principal.clone();
         // A user sees their own runs, which is nothing that could be refused.
         let anything = may(&by, Verb::See, Some(by.name()), None);
         anything.map_err(|refusal| status(&refusal))?;
@@ -386,7 +388,8 @@ impl OperatorService for Server {
             prev: 0,
         };
         tokio::spawn(watcher.run(after));
-        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+        let stream = self.while_known(caller, ReceiverStream::new(stream));
+        Ok(Response::new(Box::pin(stream)))
     }
 
     async fn list(&self, request: Request<ListRequest>) -> Result<Response<ListResponse>, Status> {
@@ -464,6 +467,25 @@ impl OperatorService for Server {
         Ok(Response::new(DismissResponse {}))
     }
 
+    async fn mint_ticket(
+        &self,
+        request: Request<MintTicketRequest>,
+    ) -> Result<Response<MintTicketResponse>, Status> {
+        let caller = self.caller(Surface::Operator, &request)?;
+        let refused = |refusal: Refusal| status(&refusal);
+        let (user, ttl, scopes) = wire::mint_ticket(request.into_inner()).map_err(refused)?;
+        let wanted = Ticket { user, ttl, scopes };
+        let minted = self.identity.mint(&caller, &wanted, self.owner.now());
+        let (ticket, until) = minted.map_err(refused)?;
+        tracing::info!(
+            by = caller.principal.name().as_str(),
+            user = wanted.user.as_str(),
+            %until,
+            "minted a ticket"
+        );
+        Ok(Response::new(wire::minted(ticket, until)))
+    }
+
     async fn whoami(
         &self,
         request: Request<WhoamiRequest>,
@@ -472,7 +494,7 @@ impl OperatorService for Server {
         let head = self.owner.state().head();
         let me = wire::whoami(
             &caller.principal,
-            &caller.by,
+            (&caller.by, caller.expires),
             env!("CARGO_PKG_VERSION"),
             self.owner.epoch(),
             head,

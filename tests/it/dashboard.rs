@@ -722,7 +722,7 @@ fn of_two_dashboards_one_wins_and_the_other_says_who() {
             .arg(format!("user:{name}"))
             .output();
         let made = Ran::of(made.unwrap());
-        std::fs::write(tokens.path().join(name), made.out).unwrap();
+        crate::server::write_secret(tokens.path().join(name), made.out);
         let told = made.err.find("[[token]]").unwrap();
         table.push_str(&made.err[told..]);
     }

@@ -630,7 +630,7 @@ impl Ada {
             .args(["token", "--role", "operator", "--name", "user:ada"])
             .output();
         let made = Ran::of(made.unwrap());
-        fs::write(files.path().join("ada"), &made.out).unwrap();
+        crate::server::write_secret(files.path().join("ada"), &made.out);
         let table = files.path().join("tokens.toml");
         let told = made.err.find("[[token]]").unwrap();
         fs::write(&table, &made.err[told..]).unwrap();

@@ -769,7 +769,7 @@ fn a_token_works_and_is_never_shown() {
         let ran = Ran::of(ran.unwrap());
         assert_eq!(ran.code, 0, "{ran:?}");
         let secret = dir.path().join(format!("{role}.token"));
-        std::fs::write(&secret, &ran.out).unwrap();
+        crate::server::write_secret(&secret, &ran.out);
         made.push((ran.out.trim().to_owned(), secret));
     }
     let kept = std::fs::read_to_string(&tokens).unwrap();

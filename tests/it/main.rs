@@ -13,6 +13,7 @@ mod dashboard;
 mod demo;
 mod desk;
 mod directed;
+mod doors;
 mod escapes;
 mod goldfive;
 mod goldfive_wire;

@@ -139,6 +139,14 @@ impl Drop for Server {
     }
 }
 
+/// Writes a file that only its owner may read, as a secret has to be.
+pub(crate) fn write_secret(path: impl AsRef<Path>, secret: impl AsRef<[u8]>) {
+    use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _};
+    let mut file = std::fs::OpenOptions::new();
+    let file = file.write(true).create(true).truncate(true).mode(0o600);
+    file.open(path).unwrap().write_all(secret.as_ref()).unwrap();
+}
+
 /// A command against whoever keeps the registry in a directory.
 pub(crate) fn command_at(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);

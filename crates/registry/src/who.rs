@@ -136,12 +136,53 @@ impl Role {
     ];
 }
 
+/// A scope of a credential, as configuration spells it. All but `internal` narrow what its roles allow: a credential with
+/// one of them may do what its scopes name, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// Says truly what kind of run it opens: what its context says of that counts. Narrows nothing.
+    Internal,
+    /// Opens runs, files, waits, reports.
+    File,
+    /// Looks.
+    Watch,
+    /// Answers questions.
+    Decide,
+    /// Moves deadlines, dismisses cards, and gives orders to runs.
+    Direct,
+}
+
+impl Grant {
+    /// Every scope.
+    pub const ALL: [Self; 5] = [
+        Self::Internal,
+        Self::File,
+        Self::Watch,
+        Self::Decide,
+        Self::Direct,
+    ];
+
+    /// The scope as configuration spells it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Internal => "internal",
+            Self::File => "file",
+            Self::Watch => "watch",
+            Self::Decide => "decide",
+            Self::Direct => "direct",
+        }
+    }
+}
+
 /// Who is calling: what the identity layer made of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     name: Name,
     tenant: Tenant,
     roles: BTreeSet<Role>,
+    scopes: BTreeSet<Grant>,
+    via: Option<Name>,
 }
 
 impl Principal {
@@ -151,12 +192,50 @@ impl Principal {
             name,
             tenant,
             roles: roles.into_iter().collect(),
+            scopes: BTreeSet::new(),
+            via: None,
         }
     }
 
-    /// Whether it says truly what kind of run it opens (DESIGN §4.1.5).
+    /// The same, with the scopes of its credential.
+    #[must_use]
+    pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = Grant>) -> Self {
+        self.scopes = scopes.into_iter().collect();
+        self
+    }
+
+    /// The same, known by a ticket that `backend` minted for it.
+    #[must_use]
+    pub fn via(mut self, backend: Name) -> Self {
+        self.via = Some(backend);
+        self
+    }
+
+    /// The scopes of its credential; none of them narrows nothing.
+    pub fn scopes(&self) -> impl Iterator<Item = Grant> + '_ {
+        self.scopes.iter().copied()
+    }
+
+    /// Who minted its ticket, where it has one.
+    pub fn minted_by(&self) -> Option<&Name> {
+        self.via.as_ref()
+    }
+
+    /// Whether it says truly what kind of run it opens: by its scope, or as a backend (DESIGN §4.1.5).
     pub fn is_internal(&self) -> bool {
-        self.is(Role::Backend)
+        self.scopes.contains(&Grant::Internal) || self.is(Role::Backend)
+    }
+
+    /// Whether its scopes leave it what `verb` takes.
+    fn in_scope(&self, verb: Verb) -> bool {
+        let takes = match verb {
+            Verb::Decide(_) => Grant::Decide,
+            Verb::Extend | Verb::Dismiss | Verb::Direct | Verb::Inspect => Grant::Direct,
+            Verb::Work => Grant::File,
+            Verb::See => Grant::Watch,
+        };
+        let mut narrow = self.scopes().filter(|scope| *scope != Grant::Internal);
+        narrow.next().is_none() || self.scopes.contains(&takes)
     }
 
     /// One of our own actors in `tenant`.
@@ -197,6 +276,9 @@ pub struct Decider {
     /// The user that a backend named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<Name>,
+    /// The backend whose ticket it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Name>,
 }
 
 /// What people and agents may wish for; the rows of the matrix in `docs/ROLES.md`.
@@ -242,10 +324,16 @@ pub fn may(
         Verb::Work => by.is(Agent) || by.is(Backend),
         Verb::See => by.is_any(&[Viewer, Backend, Operator, Admin]) || (by.is(User) && owns),
     };
+    if allowed && !by.in_scope(verb) {
+        return Err(Refusal::NotYours(
+            "the roles of this credential would do; its scopes leave this out",
+        ));
+    }
     if allowed {
         return Ok(Decider {
             by: by.name.clone(),
             on_behalf_of: on_behalf_of.cloned(),
+            via: by.via.clone(),
         });
     }
     Err(Refusal::NotYours(who_may(verb, themselves)))

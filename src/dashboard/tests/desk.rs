@@ -436,6 +436,7 @@ pub(super) fn decided(ask: &Ask, verdict: Verdict, by: &str, decision: DecisionI
         decider: Decider {
             by: name(by),
             on_behalf_of: None,
+            via: None,
         },
         answers: Answers::default(),
         note: Untrusted::default(),

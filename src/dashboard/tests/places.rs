@@ -173,6 +173,7 @@ fn lived(width: u16, height: u16, change: impl FnOnce(&mut crate::dashboard::Set
         decider: Decider {
             by: name("user:ada"),
             on_behalf_of: None,
+            via: None,
         },
         answers: Answers::written(answers),
         note: Untrusted::default(),
@@ -183,6 +184,7 @@ fn lived(width: u16, height: u16, change: impl FnOnce(&mut crate::dashboard::Set
         decider: Decider {
             by: name("backend:crm"),
             on_behalf_of: Some(name("user:grace")),
+            via: None,
         },
         answers: Answers::default(),
         note: "not on the prod box".into(),

@@ -225,9 +225,10 @@ fn by(settled: &Settled) -> String {
     match &settled.outcome {
         Outcome::Granted(decision) | Outcome::Rejected(decision) => {
             let by = words::safe(&decision.decider.by);
-            match &decision.decider.on_behalf_of {
-                Some(user) => format!("by {by} for {}", words::safe(user)),
-                None => format!("by {by}"),
+            match (&decision.decider.on_behalf_of, &decision.decider.via) {
+                (Some(user), _) => format!("by {by} for {}", words::safe(user)),
+                (None, Some(backend)) => format!("by {by} via {}", words::safe(backend)),
+                (None, None) => format!("by {by}"),
             }
         }
         Outcome::Withdrawn(Why::Dismissed { by, .. }) => format!("by {}", words::safe(by)),

@@ -8,6 +8,7 @@ use registry::{
     command::{AckResult, Decide, Ending, Order},
     names::{ClaimToken, ControlId, DriftId, WaitId},
     run::{Plan, TaskState},
+    who::Grant,
 };
 
 use super::{
@@ -310,6 +311,19 @@ pub fn ask_extend(id: ApprovalId, after: Duration) -> pb::ExtendRequest {
     pb::ExtendRequest {
         id: id.to_string(),
         after: Some(span_out(after)),
+    }
+}
+
+/// A ticket for a user of ours.
+pub fn ask_mint_ticket(
+    user: &Name,
+    ttl: Option<Duration>,
+    scopes: &[Grant],
+) -> pb::MintTicketRequest {
+    pb::MintTicketRequest {
+        user: user.to_string(),
+        ttl: ttl.map(span_out),
+        scopes: scopes.iter().map(|scope| scope.word().to_owned()).collect(),
     }
 }
 

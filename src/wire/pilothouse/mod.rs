@@ -43,24 +43,24 @@ pub use agent::{
 pub use ask::{
     DriftReport, Opening, ask_ack_control, ask_await, ask_claim, ask_control, ask_controls,
     ask_decide, ask_dismiss, ask_end_run, ask_extend, ask_file, ask_gate, ask_get, ask_get_run,
-    ask_heartbeat, ask_history, ask_list, ask_open_run, ask_report_applied, ask_report_drift,
-    ask_report_plan, ask_report_started, ask_report_task, ask_restore, ask_say, ask_watch,
-    ask_whoami, ask_withdraw,
+    ask_heartbeat, ask_history, ask_list, ask_mint_ticket, ask_open_run, ask_report_applied,
+    ask_report_drift, ask_report_plan, ask_report_started, ask_report_task, ask_restore, ask_say,
+    ask_watch, ask_whoami, ask_withdraw,
 };
 pub use operator::{
-    ListWish, control, decide, dismiss, extend, get, get_run, history, list, watch,
+    ListWish, control, decide, dismiss, extend, get, get_run, history, list, mint_ticket, watch,
 };
 pub use out::{
     Room, blocked, claimed, controlled, decided, drifted, ended_item, extended, filed, free,
-    gate_asked, gave_up, got, got_run, handed_over, heartbeat_answer, history_page, open_item,
-    opened, page, pending_left, record_item, recorded, restored, row, settled_await, snapshot_end,
-    tick, voted, whoami, with_clock_ahead,
+    gate_asked, gave_up, got, got_run, handed_over, heartbeat_answer, history_page, minted,
+    open_item, opened, page, pending_left, record_item, recorded, restored, row, settled_await,
+    snapshot_end, tick, voted, whoami, with_clock_ahead,
 };
 pub use read::{
     Awaited, Decided, Filed, GateSays, Me, Opened, Page, RunRecord, approval, awaited,
     claimed_back, controlled_as, decided_as, decision, detail, drifted_as, extended_to, filed_as,
-    gate_said, got_back, history_back, me, opened_as, order_of, page_back, pending, restored_back,
-    run, run_record, server_time, settled, watched,
+    gate_said, got_back, history_back, me, minted_as, opened_as, order_of, page_back, pending,
+    restored_back, run, run_record, server_time, settled, watched,
 };
 
 pub use steering::{closed, escalation};

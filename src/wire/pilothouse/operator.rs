@@ -1,12 +1,13 @@
 //! Requests of people, read at the server's door.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use registry::{
     ApprovalId, Digest, EscalationId, ItemId, Name, Refusal, Seq, Untrusted, Wish,
     command::{Decide, Direct, Order},
     form::{Form, RawAnswers},
     names::{ControlId, DecisionId},
+    who::Grant,
 };
 
 use super::{
@@ -68,6 +69,24 @@ pub fn extend(req: pb::ExtendRequest) -> Result<Wish, Refusal> {
         span: span_of("how long from now", after)?,
         past: None,
     })
+}
+
+/// Whose ticket, how long it lives, and what narrows it.
+///
+/// # Errors
+/// [`Refusal::Invalid`] for what cannot be read.
+pub fn mint_ticket(
+    req: pb::MintTicketRequest,
+) -> Result<(Name, Option<Duration>, Vec<Grant>), Refusal> {
+    let ttl = req.ttl.map(|ttl| span_of("how long it lives", ttl));
+    let scope = |word: &String| {
+        let known = Grant::ALL.into_iter().find(|scope| scope.word() == word);
+        known.ok_or_else(|| {
+            Refusal::Invalid("a scope of a ticket is watch, decide or direct".into())
+        })
+    };
+    let scopes = req.scopes.iter().map(scope).collect::<Result<_, _>>()?;
+    Ok((Name::parse(&req.user)?, ttl.transpose()?, scopes))
 }
 
 /// # Errors

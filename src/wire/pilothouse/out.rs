@@ -245,10 +245,16 @@ pub fn extended(deadline: Timestamp) -> pb::ExtendResponse {
     pb::ExtendResponse { deadline }
 }
 
-/// Who the caller is; `by` says how the server knows.
+/// A ticket, and when it ends.
+pub fn minted(ticket: String, until: Timestamp) -> pb::MintTicketResponse {
+    let expires_at = moment(until);
+    pb::MintTicketResponse { ticket, expires_at }
+}
+
+/// Who the caller is; `by` says how the server knows, and until when.
 pub fn whoami(
     who: &Principal,
-    by: &str,
+    (by, expires): (&str, Option<Timestamp>),
     version: &str,
     epoch: &str,
     head: Seq,
@@ -262,6 +268,9 @@ pub fn whoami(
         server_version: version.to_owned(),
         head: Some(cursor(epoch, head)),
         server_time: moment(now),
+        scopes: who.scopes().map(|scope| scope.word().to_owned()).collect(),
+        expires_at: expires.and_then(moment),
+        via: or_nothing(who.minted_by()),
         clock_ahead: None,
     }
 }
@@ -478,6 +487,7 @@ fn decision_out(decision: &Decision) -> pb::Decision {
         answers: decision.answers.iter().map(answer).collect(),
         note: text(&decision.note),
         seen: decision.seen.number(),
+        via: or_nothing(decision.decider.via.as_ref()),
     }
 }
 

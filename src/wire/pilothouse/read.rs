@@ -17,7 +17,7 @@ use registry::{
     policy::Mode,
     run::{Pause, Presence, RunKey, RunState, Task},
     state::Row,
-    who::Decider,
+    who::{Decider, Grant},
 };
 
 use super::{
@@ -311,6 +311,12 @@ pub struct Me {
     pub roles: BTreeSet<Role>,
     /// How the server knows.
     pub by: String,
+    /// What narrows the roles; one newer than our words is left out.
+    pub scopes: BTreeSet<Grant>,
+    /// When the credential ends, where it does.
+    pub expires: Option<Timestamp>,
+    /// The backend that minted the ticket, where it is one.
+    pub via: Option<Name>,
     /// The server's version.
     pub version: String,
     /// Which log it has.
@@ -327,12 +333,19 @@ pub struct Me {
 /// [`Garbled`] that says what cannot be read.
 pub fn me(response: pb::WhoamiResponse) -> Read<Me> {
     let head = response.head.ok_or_else(|| missing("the cursor"))?;
+    let scope = |word: &String| Grant::ALL.into_iter().find(|scope| scope.word() == word);
     let known = |word: &String| Role::ALL.into_iter().find(|role| role.word() == word);
     Ok(Me {
         name: Name::written(&response.name)?,
         tenant: Tenant::parse(&response.tenant)?,
         roles: response.roles.iter().filter_map(known).collect(),
         by: response.by,
+        scopes: response.scopes.iter().filter_map(scope).collect(),
+        expires: response
+            .expires_at
+            .map(|at| moment("when the credential ends", Some(at)))
+            .transpose()?,
+        via: said(&response.via, Name::written)?,
         version: response.server_version,
         epoch: head.epoch,
         head: head.seq,
@@ -342,6 +355,15 @@ pub fn me(response: pb::WhoamiResponse) -> Read<Me> {
             .map(|ahead| span_of("how far the clock is ahead", ahead))
             .transpose()?,
     })
+}
+
+/// A ticket, and when it ends.
+///
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn minted_as(response: pb::MintTicketResponse) -> Read<(String, Timestamp)> {
+    let until = moment("when the ticket ends", response.expires_at)?;
+    Ok((response.ticket, until))
 }
 
 /// One message of Watch.
@@ -563,6 +585,7 @@ pub fn decision(decision: pb::Decision) -> Read<Decision> {
         decider: Decider {
             by: Name::written(&decision.by)?,
             on_behalf_of: said(&decision.on_behalf_of, Name::written)?,
+            via: said(&decision.via, Name::written)?,
         },
         answers: Answers::written(all(decision.answers, answer)?),
         note: decision.note.into(),

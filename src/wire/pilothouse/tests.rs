@@ -32,7 +32,7 @@ use registry::{
         Source, Task, TaskState,
     },
     state::Row,
-    who::Decider,
+    who::{Decider, Grant},
 };
 
 use super::{pb, *};
@@ -190,6 +190,7 @@ fn decision() -> Decision {
         decider: Decider {
             by: Name::system("policy"),
             on_behalf_of: Some(name("eu:42")),
+            via: Some(name("backend:web")),
         },
         answers: answers(),
         note: "go\n".into(),
@@ -572,6 +573,7 @@ fn bare_decision(asks: Seen) -> Decision {
         decider: Decider {
             by: name("user:ada"),
             on_behalf_of: None,
+            via: None,
         },
         answers: Answers::default(),
         note: Untrusted::default(),
@@ -1083,13 +1085,21 @@ fn everything_that_is_answered(seen: &mut Seens) {
     let message = sent("ExtendResponse", &extended(at(11)), seen);
     assert_eq!(extended_to(message), Ok(at(11)));
 
-    let message = whoami(&ada(), "socket", "0.1.0", "e1", 12, at(13));
+    let message = sent("MintTicketResponse", &minted("pt.x".into(), at(9)), seen);
+    assert_eq!(minted_as(message), Ok(("pt.x".into(), at(9))));
+    let who = ada()
+        .with_scopes([Grant::Watch, Grant::Internal])
+        .via(name("backend:web"));
+    let message = whoami(&who, ("socket", Some(at(14))), "0.1.0", "e1", 12, at(13));
     let message = with_clock_ahead(message, Some(Duration::from_secs(3600)));
     let expected = Me {
         name: name("user:ada"),
         tenant: tenant(),
         roles: [Role::Operator, Role::Admin].into(),
         by: "socket".into(),
+        scopes: [Grant::Internal, Grant::Watch].into(),
+        expires: Some(at(14)),
+        via: Some(name("backend:web")),
         version: "0.1.0".into(),
         epoch: "e1".into(),
         head: 12,
@@ -1258,6 +1268,13 @@ fn everything_that_is_asked(seen: &mut Seens) {
     let (span, past) = (Duration::from_secs(3600), None);
     let message = sent("ExtendRequest", &ask_extend(id, span), seen);
     same(extend(message), Wish::Extend { id, span, past });
+    let user = name("user:ada");
+    let message = ask_mint_ticket(&user, Some(span), &[Grant::Watch]);
+    let message = sent("MintTicketRequest", &message, seen);
+    assert_eq!(
+        mint_ticket(message),
+        Ok((user, Some(span), vec![Grant::Watch]))
+    );
     let (note, past) = (Untrusted::new("gone"), None);
     let message = sent("DismissRequest", &ask_dismiss(id, &note), seen);
     same(dismiss(message), Wish::Dismiss { id, note, past });

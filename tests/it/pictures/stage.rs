@@ -81,7 +81,7 @@ impl Stage {
         ];
         let tokens = dir.path().join("tokens.toml");
         std::fs::write(&tokens, rows.concat()).unwrap();
-        std::fs::write(dir.path().join("token"), "adas-token").unwrap();
+        crate::server::write_secret(dir.path().join("token"), "adas-token");
         let clock = Clock::standing(Timestamp::from_ms(NOW_MS));
         let log = Box::new(Memory::new("pictures"));
         let owner =

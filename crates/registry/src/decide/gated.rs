@@ -73,6 +73,7 @@ fn by_policy(
         decider: Decider {
             by: Name::system("gate"),
             on_behalf_of: None,
+            via: None,
         },
         answers: Answers::default(),
         note: Untrusted::new(why.words()),

@@ -5,7 +5,7 @@
 
 use super::LogError;
 use crate::{
-    approval::{Outcome, Settled, Why},
+    approval::{Decision, Outcome, Settled, Why},
     escalation::{Cause, Closed, Ended, How, ItemId},
     event::Seq,
     refusal::Refusal,
@@ -205,10 +205,18 @@ fn decided(ended: &Ended, who: &str) -> bool {
         name == who || name.split_once(':').is_some_and(|(_, bare)| bare == who)
     };
     match ended {
-        Ended::Approval(Settled { outcome, .. }) => match outcome {
+        Ended::Approval(Settled { outcome, votes, .. }) => match outcome {
             Outcome::Granted(decision) | Outcome::Rejected(decision) => {
-                let Decider { by, on_behalf_of } = &decision.decider;
-                is(by) || on_behalf_of.as_ref().is_some_and(is)
+                let behind = |decision: &Decision| {
+                    let Decider {
+                        by,
+                        on_behalf_of,
+                        via,
+                    } = &decision.decider;
+                    let behind = [on_behalf_of, via].into_iter().flatten();
+                    [by].into_iter().chain(behind).any(is)
+                };
+                votes.iter().chain([decision]).any(behind)
             }
             Outcome::Withdrawn(Why::Dismissed { by, .. } | Why::Cancelled { by }) => is(by),
             Outcome::Withdrawn(_) | Outcome::Expired => false,

@@ -123,6 +123,7 @@ pub(super) fn granted(n: u128) -> Event {
         decider: Decider {
             by: name("user:ada"),
             on_behalf_of: None,
+            via: None,
         },
         answers: Answers::default(),
         note: "fine by me".into(),

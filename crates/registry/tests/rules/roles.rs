@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::Path};
 use registry::{
     Asks, Principal, Role, Tenant,
     event::Scope,
-    who::{Name, Verb, may, sees},
+    who::{Grant, Name, Verb, may, sees},
 };
 
 use crate::{script::play_text, world::Registry};
@@ -218,4 +218,82 @@ fn nobody_sees_into_another_tenant() {
         let here = may(&by, Verb::See, Some(&name("eu:42")), None).is_ok();
         assert_eq!(sees(&by, &scope(Tenant::local())), here, "{label}");
     }
+}
+
+/// Credentials that more than their roles decide about: scopes narrow, and a ticket is a user's with scopes.
+const SCOPED: [(&str, &[Role], bool, &[Grant]); 9] = [
+    (
+        "ticket of a backend, run of its user",
+        &[Role::User],
+        true,
+        &[Grant::Watch, Grant::Decide],
+    ),
+    (
+        "ticket of a backend, another run",
+        &[Role::User],
+        false,
+        &[Grant::Watch, Grant::Decide],
+    ),
+    (
+        "ticket of a backend that is an admin, run of its user",
+        &[Role::User],
+        true,
+        &[Grant::Watch, Grant::Decide, Grant::Direct],
+    ),
+    (
+        "operator, `watch`",
+        &[Role::Operator],
+        false,
+        &[Grant::Watch],
+    ),
+    (
+        "operator, `decide`",
+        &[Role::Operator],
+        false,
+        &[Grant::Decide],
+    ),
+    (
+        "admin, `direct` and `watch`",
+        &[Role::Admin],
+        false,
+        &[Grant::Direct, Grant::Watch],
+    ),
+    ("agent, `file`", &[Role::Agent], false, &[Grant::File]),
+    ("agent, `watch`", &[Role::Agent], false, &[Grant::Watch]),
+    (
+        "operator, `internal`",
+        &[Role::Operator],
+        false,
+        &[Grant::Internal],
+    ),
+];
+
+/// A scope takes away, and gives nothing.
+#[test]
+fn the_documented_scopes_are_those_that_hold() {
+    let mut matrix = String::from("| who, with scopes |");
+    for (what, _) in WHAT {
+        let _ = write!(matrix, " {what} |");
+    }
+    matrix += "\n|---|";
+    matrix += &"---|".repeat(WHAT.len());
+    matrix.push('\n');
+    let owner = name("eu:42");
+    for (label, roles, owns, scopes) in SCOPED {
+        let _ = write!(matrix, "| {label} |");
+        let narrowed = who(roles, owns).with_scopes(scopes.iter().copied());
+        for (what, verb) in WHAT {
+            let whole = may(&who(roles, owns), verb, Some(&owner), None).is_ok();
+            let left = may(&narrowed, verb, Some(&owner), None).is_ok();
+            assert!(whole || !left, "{label} {what}: a scope gives nothing");
+            let _ = write!(matrix, " {} |", if left { "yes" } else { "–" });
+        }
+        matrix.push('\n');
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ROLES.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains(&matrix),
+        "docs/ROLES.md should have:\n{matrix}"
+    );
 }
