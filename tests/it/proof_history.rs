@@ -18,7 +18,7 @@ use pilothouse::wire::{
         self as pb, agent_service_client::AgentServiceClient,
         operator_service_client::OperatorServiceClient,
     },
-    pilothouse::{Asked, decided_as, got_back},
+    pilothouse::{Asked, Decided, decided_as, got_back},
     status::refused,
 };
 use registry::{Event, Recorded, Settled, Timestamp, approval::Outcome};
@@ -231,9 +231,7 @@ async fn client(
                 let wish = decision(filed, verdict, &id);
                 let again = async || person.decide(wish.clone()).await;
                 let heard = until_heard(&mut chance, again).await;
-                let won = heard.map(|heard| {
-                    heard.map(|won| End::of(decided_as(won).unwrap().settled().unwrap()))
-                });
+                let won = heard.map(|heard| heard.map(|won| End::of(&ended(won))));
                 What::Wish {
                     id,
                     came: came(won),
@@ -293,6 +291,13 @@ async fn same_filing(
     let again = async || agent.file(filing.clone()).await;
     if let Some(again) = until_heard(chance, again).await {
         assert_eq!(again.unwrap().approval_id, filed.approval_id);
+    }
+}
+
+fn ended(decided: pb::DecideResponse) -> Settled {
+    match decided_as(decided).unwrap() {
+        Decided::Settled(settled) => *settled,
+        Decided::Voted(pending) => panic!("one yes is enough here: {pending:?}"),
     }
 }
 

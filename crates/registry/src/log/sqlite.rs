@@ -181,6 +181,7 @@ impl Sqlite {
         let epoch: Option<Epoch> =
             file.one("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))?;
         let epoch = epoch.ok_or_else(|| file.foreign("it has no epoch"))?;
+        file.has_a_wal()?;
         let first = file.one(FIRST, [], |row| row.get(0))?;
         Ok(Self {
             first: first.unwrap_or_else(|| epoch.clone()),
@@ -416,6 +417,19 @@ impl File {
             }
         }
         self.pragma(sql)
+    }
+
+    /// Where it could not have one, SQLite goes on without, and then a commit is an unlink that nobody syncs. What it says
+    /// of itself is so only once the file has been read.
+    fn has_a_wal(&self) -> Result<(), LogError> {
+        let mode: Option<String> = self.one("PRAGMA journal_mode", [], |row| row.get(0))?;
+        if mode.as_deref() == Some("wal") {
+            return Ok(());
+        }
+        Err(LogError::Broken(format!(
+            "{} cannot be given a write-ahead log: its disk is broken, or its file system has no shared memory (a network disk?)",
+            self.path.display()
+        )))
     }
 
     /// Makes the tables, or brings older ones up to date, unless another process was faster.
