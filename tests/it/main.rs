@@ -11,6 +11,7 @@ mod demo;
 mod desk;
 mod directed;
 mod escapes;
+mod garbage;
 mod goldfive;
 mod goldfive_wire;
 mod house;
