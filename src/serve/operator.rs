@@ -95,7 +95,7 @@ impl Server {
         let id = run.id;
         let read = move |log: &dyn Reader| log.record(id, after, RECORD_EVENTS + 1);
         let events = self.owner.read_log(read).await?;
-        let (mut record, mut room, mut prev) = (Vec::new(), wire::Room::default(), after);
+        let (mut record, mut room, mut prev) = (Vec::new(), wire::Room::beside(&run), after);
         for recorded in events.iter().take(RECORD_EVENTS) {
             let item = wire::record_item(recorded, prev);
             if !room.takes(&item) {

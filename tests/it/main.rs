@@ -15,6 +15,7 @@ mod desk;
 mod directed;
 mod doors;
 mod escapes;
+mod garbage;
 mod goldfive;
 mod goldfive_wire;
 mod house;

@@ -116,25 +116,44 @@ pub fn heartbeat_answer(now: Timestamp) -> pb::HeartbeatResponse {
 
 // === For people ===
 
-/// What one answer may hold, in bytes: far below what a client reads at most.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// What one answer may hold, in bytes: what a client reads at most that was told nothing else (case B06).
+pub(super) const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// What stands in an answer beside its entries: where the next page begins, and up to which event this one holds.
+const BESIDE_BYTES: usize = 256;
+/// What stands before each entry: its tag, and its length.
+const BEFORE_BYTES: usize = 6;
 
 /// Room for the entries of one page.
 #[derive(Debug)]
-pub struct Room(usize);
+pub struct Room {
+    bytes: usize,
+    is_empty: bool,
+}
 
 impl Default for Room {
     fn default() -> Self {
-        Self(PAGE_BYTES)
+        Self {
+            bytes: PAGE_BYTES - BESIDE_BYTES,
+            is_empty: true,
+        }
     }
 }
 
 impl Room {
-    /// Whether one more entry fits; an empty page takes any.
+    /// What a run leaves of an answer that begins with it.
+    pub fn beside(run: &Run) -> Self {
+        let mut room = Self::default();
+        let taken = prost::Message::encoded_len(&run_out(run)) + BEFORE_BYTES;
+        room.bytes = room.bytes.saturating_sub(taken);
+        room
+    }
+
+    /// Whether one more entry fits; an empty page takes any, so that whoever reads on comes further.
     pub fn takes(&mut self, entry: &impl prost::Message) -> bool {
-        let bytes = entry.encoded_len();
-        let fits = self.0 == PAGE_BYTES || bytes <= self.0;
-        self.0 = self.0.saturating_sub(bytes);
+        let bytes = entry.encoded_len() + BEFORE_BYTES;
+        let fits = self.is_empty || bytes <= self.bytes;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.is_empty = false;
         fits
     }
 }
@@ -778,3 +797,7 @@ fn approval_decided(id: ApprovalId, decision: &Decision) -> pb::ApprovalDecided 
         decision: Some(decision_out(decision)),
     }
 }
+
+#[cfg(test)]
+#[path = "room_tests.rs"]
+mod room_tests;
