@@ -335,7 +335,12 @@ pub(crate) fn ended_line(settled: &Settled) -> String {
     let approval = &settled.approval;
     let (by, note) = match (settled.decision(), &settled.outcome) {
         (Some(decision), _) => {
-            let by = format!("by {}{}", by_whom(decision), answered(&decision.answers));
+            let by = format!(
+                "by {}  {}{}",
+                by_whom(decision),
+                decision.seen.words(),
+                answered(&decision.answers)
+            );
             (by, quoted(&decision.note))
         }
         (None, Outcome::Withdrawn(why)) => (why.words(), quoted(words_of(why))),

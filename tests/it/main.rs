@@ -15,6 +15,7 @@ mod directed;
 mod escapes;
 mod goldfive;
 mod goldfive_wire;
+mod history;
 mod house;
 mod identity;
 mod picture;

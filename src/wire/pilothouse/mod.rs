@@ -47,7 +47,7 @@ pub use ask::{
     ask_whoami, ask_withdraw,
 };
 pub use operator::{
-    ListWish, control, decide, dismiss, extend, get, get_run, history, list, watch,
+    HistoryWish, ListWish, control, decide, dismiss, extend, get, get_run, history, list, watch,
 };
 pub use out::{
     Room, claimed, controlled, decided, drifted, ended_item, extended, filed, gave_up, got,
