@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use registry::Timestamp;
+use registry::{Timestamp, log::EndedAs};
 
 use crate::demo::Scene;
 
@@ -73,14 +73,7 @@ pub(crate) enum Verb {
     /// What is open
     List(List),
     /// What has ended, newest first
-    History {
-        /// One JSON object a line
-        #[arg(long)]
-        json: bool,
-        /// How many
-        #[arg(long, default_value_t = 100, value_name = "N")]
-        limit: usize,
-    },
+    History(Box<History>),
     /// What happens, as it happens
     Watch {
         /// One JSON object a line
@@ -348,6 +341,39 @@ pub(crate) struct List {
     /// Only of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct History {
+    /// Stands somewhere in what people read of it, in capitals or not
+    pub(crate) text: Option<String>,
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pub(crate) limit: usize,
+    /// Only of this run: our id, or the agent's own
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// Only what this agent asked
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Only what they decided, or what was decided for them: user:ada, or ada
+    #[arg(long, value_name = "NAME")]
+    pub(crate) by: Option<String>,
+    /// How it ended: granted, rejected, expired, withdrawn, resumed, steered, cancelled, ...
+    #[arg(long, value_parser = EndedAs::parse, value_name = "WORD")]
+    pub(crate) verdict: Option<EndedAs>,
+    /// Only with this label; may be given more than once
+    #[arg(long = "label", value_parser = pair, value_name = "K=V")]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Only what ended then or later, as 2026-11-30T14:04:22Z or 2026-11-30
+    #[arg(long, value_parser = day_or_moment, value_name = "TIME")]
+    pub(crate) since: Option<Timestamp>,
+    /// Only what ended then or before
+    #[arg(long, value_parser = day_or_moment, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
 }
 
 #[derive(Args, Debug)]

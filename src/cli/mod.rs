@@ -67,7 +67,7 @@ async fn obey(cli: Cli) -> Result<u8, Stopped> {
         Some(Verb::Demo(wanted)) => demo::demo(&place, &wanted).await,
         Some(Verb::Serve(serve)) => verbs::serve(&place, &serve).await,
         Some(Verb::List(list)) => verbs::list(&place, list).await,
-        Some(Verb::History { json, limit }) => verbs::history(&place, json, limit).await,
+        Some(Verb::History(wanted)) => verbs::history(&place, *wanted).await,
         Some(Verb::Watch { json }) => verbs::watch(&place, json).await,
         Some(Verb::Show { id, json }) => verbs::show(&place, &id, json).await,
         Some(Verb::File(file)) => filing::file(&place, *file).await,

@@ -353,8 +353,9 @@ pub(crate) fn ended_line(settled: &Settled) -> String {
                 .map(|vote| format!(" and {}", by_whom(vote)));
             let votes: String = votes.collect();
             let by = format!(
-                "by {}{votes}{}",
+                "by {}{votes}  {}{}",
                 by_whom(decision),
+                decision.seen.words(),
                 answered(&decision.answers)
             );
             (by, quoted(&decision.note))

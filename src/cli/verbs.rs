@@ -19,6 +19,7 @@ use registry::{
     digest::Sha256,
     escalation::Ended,
     form::{Form, RawAnswers},
+    log::Filter,
     names::DecisionId,
     who::Grant,
 };
@@ -33,7 +34,7 @@ use super::{
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
     serve::{clock::Clock, home::Home, identity::go_together, owner::randomness},
-    wire::pilothouse::{Asked, Decided, Got, ListWish, Open},
+    wire::pilothouse::{Asked, Decided, Got, HistoryWish, ListWish, Open},
 };
 
 /// The largest page that a server gives.
@@ -160,11 +161,30 @@ pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped>
     Ok(exit::DONE)
 }
 
-pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u8, Stopped> {
+pub(crate) async fn history(place: &Place, wanted: args::History) -> Result<u8, Stopped> {
     let client = client(place)?;
-    let (mut left, mut before) = (limit, None);
+    let json = wanted.json;
+    let labels = wanted.labels.into_iter();
+    let mut wish = HistoryWish {
+        limit: 0,
+        before: None,
+        filter: Filter {
+            text: wanted.text,
+            run: wanted.run.map(Untrusted::new),
+            agent: wanted.agent.map(Untrusted::new),
+            decider: wanted.by,
+            outcome: wanted.verdict,
+            labels: labels
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+            since: wanted.since,
+            until: wanted.until,
+        },
+    };
+    let mut left = wanted.limit;
     while left > 0 {
-        let (page, next) = client.history(left.min(PAGE), before).await?;
+        wish.limit = left.min(PAGE);
+        let (page, next) = client.search(&wish).await?;
         left = left.saturating_sub(page.len());
         for ended in page {
             match (&ended, json) {
@@ -178,8 +198,8 @@ pub(crate) async fn history(place: &Place, json: bool, limit: usize) -> Result<u
                 (Ended::Escalation(closed), false) => print::line(held::closed_line(closed))?,
             }
         }
-        before = next;
-        if before.is_none() {
+        wish.before = next;
+        if wish.before.is_none() {
             break;
         }
     }

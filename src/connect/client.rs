@@ -44,8 +44,7 @@ use crate::wire::{
         agent_service_client::AgentServiceClient, operator_service_client::OperatorServiceClient,
     },
     pilothouse::{
-        self as wire, Awaited, Decided, DriftReport, Filed, Garbled, GateSays, Got, Item, ListWish,
-        Me, Opening, RunRecord,
+    self as wire, Awaited, Decided, DriftReport, Filed, Garbled, GateSays, Got, Item, ListWish, Me, Opening, RunRecord, HistoryWish,
     },
     status::{Told, refused},
 };
@@ -291,7 +290,21 @@ impl Client {
         limit: usize,
         before: Option<Seq>,
     ) -> Result<(Vec<Ended>, Option<Seq>), CallError> {
-        let request = wire::ask_history(limit, before);
+        let wish = HistoryWish {
+            limit,
+            before,
+            ..HistoryWish::default()
+        };
+        self.search(&wish).await
+    }
+
+    /// One page of what ended and was looked for, and where to go on; a page may be empty and not the
+    /// last.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn search(&self, wish: &HistoryWish) -> Result<(Vec<Ended>, Option<Seq>), CallError> {
+        let request = wire::ask_history(wish);
         self.person(request, Operator::history, wire::history_back)
             .await
     }

@@ -18,6 +18,7 @@ mod escapes;
 mod garbage;
 mod goldfive;
 mod goldfive_wire;
+mod history;
 mod house;
 mod identity;
 mod picture;

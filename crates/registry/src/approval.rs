@@ -536,6 +536,17 @@ pub enum Seen {
     Quoted,
 }
 
+impl Seen {
+    /// How lists say it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Whole => "seen whole",
+            Self::Unread => "unread",
+            Self::Quoted => "quoted",
+        }
+    }
+}
+
 /// What a person decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {

@@ -6,14 +6,15 @@ use registry::{
     ApprovalId, Digest, ItemId, Name, RunId, Seq, Untrusted,
     approval::{AppliedResult, Filing},
     command::{AckResult, Decide, Ending, Order},
+    log::EndedAs,
     names::{ClaimToken, ControlId, DriftId, WaitId},
     run::{Plan, TaskState},
     who::Grant,
 };
 
 use super::{
-    ListWish, Word, detail_out, labels_out, operator::item_token_out, out::cursor, pb, plan_out,
-    span_out, steering::verb_out, subject_out, task_out,
+    HistoryWish, ListWish, Word, detail_out, labels_out, moment_out, operator::item_token_out,
+    out::cursor, pb, plan_out, span_out, steering::verb_out, subject_out, task_out,
 };
 
 /// A run as its agent opens it; its tenant comes from the credential, its id from the server.
@@ -346,11 +347,24 @@ pub fn ask_list(list: &ListWish) -> pb::ListRequest {
     }
 }
 
-/// At most `limit` of what ended before the event `before`.
-pub fn ask_history(limit: usize, before: Option<Seq>) -> pb::HistoryRequest {
+/// One page of what ended.
+pub fn ask_history(wish: &HistoryWish) -> pb::HistoryRequest {
+    let filter = &wish.filter;
+    let raw = |text: &Option<Untrusted>| text.as_ref().map_or("", Untrusted::raw).to_owned();
+    let labels = filter.labels.iter();
     pb::HistoryRequest {
-        page_size: u32::try_from(limit).unwrap_or(u32::MAX),
-        page_token: or_nothing(before.as_ref()),
+        page_size: u32::try_from(wish.limit).unwrap_or(u32::MAX),
+        page_token: or_nothing(wish.before.as_ref()),
+        text: filter.text.clone().unwrap_or_default(),
+        run: raw(&filter.run),
+        agent: raw(&filter.agent),
+        by: filter.decider.clone().unwrap_or_default(),
+        outcome: filter.outcome.map_or("", EndedAs::word).to_owned(),
+        labels: labels
+            .map(|(key, value)| (key.raw().to_owned(), value.raw().to_owned()))
+            .collect(),
+        since: filter.since.map(moment_out),
+        until: filter.until.map(moment_out),
     }
 }
 

@@ -48,7 +48,7 @@ pub use ask::{
     ask_watch, ask_whoami, ask_withdraw,
 };
 pub use operator::{
-    ListWish, control, decide, dismiss, extend, get, get_run, history, list, mint_ticket, watch,
+    ListWish, control, decide, dismiss, extend, get, get_run, history, list, mint_ticket, watch, HistoryWish,
 };
 pub use out::{
     Room, blocked, claimed, controlled, decided, drifted, ended_item, extended, filed, free,

@@ -6,16 +6,20 @@ use registry::{
     ApprovalId, Digest, EscalationId, ItemId, Name, Refusal, Seq, Untrusted, Wish,
     command::{Decide, Direct, Order},
     form::{Form, RawAnswers},
+    log::{EndedAs, Filter},
     names::{ControlId, DecisionId},
     who::Grant,
 };
 
 use super::{
-    Garbled, labels_of, missing, pb, said, span_of, steering::verb, word, word_or_default,
+    Garbled, labels_of, missing, moment_of, pb, said, span_of, steering::verb, word,
+    word_or_default,
 };
 
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 500;
+/// What history is searched for, in bytes.
+const TEXT_MAX: usize = 256;
 /// Before the id of the last escalation, in the token of a page that ends among them.
 const ESCALATIONS: &str = "e-";
 
@@ -126,13 +130,50 @@ pub fn list(req: pb::ListRequest) -> Result<ListWish, Refusal> {
     })
 }
 
-/// How many at most, and the event before which they ended.
-///
+/// One page of what ended, and of what kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryWish {
+    /// How many at most: 1 to 500. A client may leave it at 0, which the server reads as 100.
+    pub limit: usize,
+    /// Only what ended before this event.
+    pub before: Option<Seq>,
+    /// Which of it.
+    pub filter: Filter,
+}
+
 /// # Errors
-/// [`Refusal::Invalid`] for what cannot be read.
-pub fn history(req: pb::HistoryRequest) -> Result<(usize, Option<Seq>), Refusal> {
-    let before = said(&req.page_token, page_token)?;
-    Ok((page_size(req.page_size)?, before))
+/// [`Refusal::Invalid`] for what cannot be read, and for what nothing could match.
+pub fn history(req: pb::HistoryRequest) -> Result<HistoryWish, Refusal> {
+    let given = |text: String| (!text.is_empty()).then_some(text);
+    let moment =
+        |what, at: Option<prost_types::Timestamp>| at.map(|at| moment_of(what, at)).transpose();
+    if req.text.len() > TEXT_MAX {
+        return Err(Refusal::Invalid(format!(
+            "what is looked for has at most {TEXT_MAX} bytes, not {}",
+            req.text.len()
+        )));
+    }
+    let since = moment("since when", req.since)?;
+    let until = moment("until when", req.until)?;
+    if since.zip(until).is_some_and(|(since, until)| since > until) {
+        let what = "nothing ended both since the later and until the earlier moment: since lies after until";
+        return Err(Refusal::Invalid(what.into()));
+    }
+    let outcome = given(req.outcome).map(|word| EndedAs::parse(&word));
+    Ok(HistoryWish {
+        limit: page_size(req.page_size)?,
+        before: said(&req.page_token, page_token)?,
+        filter: Filter {
+            text: given(req.text),
+            run: given(req.run).map(Untrusted::new),
+            agent: given(req.agent).map(Untrusted::new),
+            decider: given(req.by),
+            outcome: outcome.transpose()?,
+            labels: labels_of(req.labels).into_iter().collect(),
+            since,
+            until,
+        },
+    })
 }
 
 fn page_size(size: u32) -> Result<usize, Refusal> {

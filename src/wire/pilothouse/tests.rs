@@ -1290,8 +1290,22 @@ fn everything_that_is_asked(seen: &mut Seens) {
         let message = sent("ListRequest", &ask_list(&wish), seen);
         assert_eq!(list(message), Ok(wish));
     }
-    let message = sent("HistoryRequest", &ask_history(1, Some(9)), seen);
-    assert_eq!(history(message), Ok((1, Some(9))));
+    let wish = HistoryWish {
+        limit: 1,
+        before: Some(9),
+        filter: registry::log::Filter {
+            text: Some("Deploy".into()),
+            run: Some("r1".into()),
+            agent: Some("billing".into()),
+            decider: Some("ada".into()),
+            outcome: Some(registry::log::EndedAs::parse("run-ended").unwrap()),
+            labels: vec![("team".into(), "web".into())],
+            since: Some(at(1_700_000_000_001)),
+            until: Some(at(1_700_000_000_002)),
+        },
+    };
+    let message = sent("HistoryRequest", &ask_history(&wish), seen);
+    assert_eq!(history(message), Ok(wish));
     let named = get(sent("GetRequest", &ask_get(id.into()), seen)).unwrap();
     assert_eq!(named.approval, id);
     let named = get(sent("GetRequest", &ask_get(e(1).into()), seen)).unwrap();
@@ -1627,6 +1641,7 @@ fn an_unreadable_call_is_refused_with_a_reason() {
     let of_page = |page_token: &str| pb::HistoryRequest {
         page_token: page_token.into(),
         page_size: 1,
+        ..Default::default()
     };
     let order = |change: fn(&mut pb::ControlRequest)| {
         let mut req = ask_control(&Order {
