@@ -1301,7 +1301,7 @@ async fn whatever_is_called_nobody_unknown_gets_in() {
         channel.clone(),
         "/pilothouse.v1.OperatorService/Later",
         vec![],
-        &Headers::none(),
+        Headers::none(),
     );
     let status = status.await.unwrap_err();
     assert_eq!(
@@ -1314,7 +1314,7 @@ async fn whatever_is_called_nobody_unknown_gets_in() {
         channel.clone(),
         "/grpc.health.v1.Health/Check",
         vec![],
-        &Headers::none(),
+        Headers::none(),
     );
     health.await.unwrap();
     let after = head().await;
