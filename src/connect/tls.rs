@@ -8,7 +8,11 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
     version::TLS13,
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::transport::Uri;
 
@@ -55,7 +59,7 @@ impl Trust {
     }
 
     /// A connection to the server at `uri`.
-    pub(super) async fn connect(&self, uri: &Uri) -> io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn connect(&self, uri: &Uri) -> io::Result<BufReader<TlsStream<TcpStream>>> {
         let host = uri.host().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -64,7 +68,15 @@ impl Trust {
             let tcp = TcpStream::connect(at).await?;
             tcp.set_nodelay(true)?;
             let stream = TlsConnector::from(self.0.clone()).connect(name, tcp).await;
-            stream.map_err(|error| in_words(error, host))
+            let stream = stream.map_err(|error| in_words(error, host))?;
+            // The server judges our certificate after our side of the handshake is over, and speaks first in HTTP/2: its
+            // first bytes are its settings, or the alert that says what is wrong.
+            let mut stream = BufReader::new(stream);
+            let first = stream.fill_buf().await;
+            match first.map_err(|error| in_words(error, host))?.is_empty() {
+                true => Err(io::Error::other("the server closed the connection at once")),
+                false => Ok(stream),
+            }
         };
         let late = |_| io::Error::other("the server did not answer the TLS handshake in time");
         timeout(CONNECT_TIMEOUT, secured).await.map_err(late)?
