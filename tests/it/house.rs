@@ -91,12 +91,20 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open() -> Self {
+        Self::with_config("")
+    }
+
+    /// With more in its config file.
+    pub(crate) fn with_config(config: &str) -> Self {
         let tokens = TempDir::new().unwrap();
         let file = tokens.path().join("tokens.toml");
         std::fs::write(&file, everybody()).unwrap();
         let address = format!("127.0.0.1:{}", free_port());
         let file = file.display().to_string();
-        let server = Server::with(&["--listen", &address, "--tokens", &file]);
+        let path = tokens.path().join("pilothouse.toml");
+        std::fs::write(&path, config).unwrap();
+        let path = path.display().to_string();
+        let server = Server::with(&["--config", &path, "--listen", &address, "--tokens", &file]);
         Self {
             server,
             address,

@@ -16,6 +16,7 @@ mod directed;
 mod doors;
 mod escapes;
 mod garbage;
+mod gate;
 mod goldfive;
 mod goldfive_wire;
 mod history;

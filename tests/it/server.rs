@@ -40,6 +40,31 @@ impl Server {
         server
     }
 
+    /// What it says of a config file that it does not start with.
+    pub(crate) fn refused(config: &str) -> Ran {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("pilothouse.toml");
+        std::fs::write(&path, config).unwrap();
+        let mut child = Command::new(PROGRAM)
+            .args(["serve", "--data"])
+            .arg(dir.path())
+            .arg("--config")
+            .arg(&path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let from = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if from.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ran::of(child.wait_with_output().unwrap())
+    }
+
     /// Starts it again on what it left on disk.
     pub(crate) fn restart(&mut self) {
         self.kill();
