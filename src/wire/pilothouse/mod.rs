@@ -191,9 +191,9 @@ fn said<T, E>(text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Op
 }
 
 fn span_of(what: &str, span: prost_types::Duration) -> Result<Duration, Garbled> {
-    let whole = span.nanos.unsigned_abs() < 1_000_000_000;
-    match Duration::try_from(span) {
-        Ok(span) if whole => Ok(span),
+    // Not by the conversion that prost brings: it negates, and the least number cannot be negated.
+    match (u64::try_from(span.seconds), u32::try_from(span.nanos)) {
+        (Ok(seconds), Ok(nanos)) if nanos < 1_000_000_000 => Ok(Duration::new(seconds, nanos)),
         _ => Err(Garbled(format!("{what} is not a length of time"))),
     }
 }
