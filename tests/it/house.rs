@@ -91,12 +91,16 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open() -> Self {
+        Self::open_in(&[])
+    }
+
+    pub(crate) fn open_in(env: &[(&'static str, &'static str)]) -> Self {
         let tokens = TempDir::new().unwrap();
         let file = tokens.path().join("tokens.toml");
         std::fs::write(&file, everybody()).unwrap();
         let address = format!("127.0.0.1:{}", free_port());
         let file = file.display().to_string();
-        let server = Server::with(&["--listen", &address, "--tokens", &file]);
+        let server = Server::within(&["--listen", &address, "--tokens", &file], env);
         Self {
             server,
             address,

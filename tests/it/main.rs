@@ -14,6 +14,7 @@ mod escapes;
 mod goldfive;
 mod goldfive_wire;
 mod house;
+mod hung;
 mod identity;
 mod picture;
 mod pictures;
@@ -26,6 +27,8 @@ mod scripted;
 mod server;
 mod steered;
 mod steering;
+mod unclear;
+mod waiting;
 mod watch;
 mod wire_limits;
 
