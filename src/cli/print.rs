@@ -366,6 +366,7 @@ pub(crate) fn ended_line(settled: &Settled) -> String {
     let applied = match (&settled.applied, &settled.claim) {
         (Some(applied), _) => format!("  applied: {}", applied.result.word()),
         (None, Some(claim)) => format!("  {}", claim.words()),
+        (None, None) if settled.has_no_word() => "  no word from its agent yet".into(),
         (None, None) => String::new(),
     };
     let delivery = settled.delivery.as_ref();

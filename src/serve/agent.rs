@@ -43,9 +43,21 @@ const HELD: Duration = Duration::from_secs(55);
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The patience of a waiter that does not say.
 pub(super) fn default_patience() -> Duration {
-    let said = std::env::var("PILOTHOUSE_WAIT_DEFAULT_MS").ok();
-    let said = said.and_then(|ms| ms.parse().ok()).filter(|ms| *ms > 0);
-    said.map_or(PATIENCE, Duration::from_millis)
+    let Some(said) = std::env::var_os("PILOTHOUSE_WAIT_DEFAULT_MS") else {
+        return PATIENCE;
+    };
+    let ms = said.to_str().and_then(|ms| ms.parse().ok());
+    match ms.filter(|ms| *ms > 0) {
+        Some(ms) => Duration::from_millis(ms),
+        None => {
+            let unset = PATIENCE.as_secs();
+            tracing::warn!(
+                "PILOTHOUSE_WAIT_DEFAULT_MS is {said:?}, which is no number of milliseconds above 0: \
+                 a waiter that does not say how long waits {unset} s"
+            );
+            PATIENCE
+        }
+    }
 }
 
 impl Server {
@@ -75,9 +87,11 @@ impl Server {
             | Wish::EndRun { run, .. } => Some(*run),
             Wish::ReportDrift(drift) => Some(drift.run),
             Wish::Ack(ack) => Some(ack.run),
-            Wish::Withdraw { id, .. } | Wish::ReportApplied { id, .. } => {
-                Some(self.owner.state().approval(*id)?.run)
-            }
+            Wish::Claim(taken) => Some(taken.run),
+            Wish::Restore(back) => Some(back.run),
+            Wish::Withdraw { id, .. }
+            | Wish::ReportStarted { id, .. }
+            | Wish::ReportApplied { id, .. } => Some(self.owner.state().approval(*id)?.run),
             _ => None,
         }
     }
@@ -177,8 +191,15 @@ impl Server {
                 id,
                 wait: wait.clone(),
             };
-            self.owner.submit(by, gave_up).await?;
-            return Ok(wire::gave_up(&wait, at));
+            self.owner.submit(by.clone(), gave_up).await?;
+            // The answer may have been first; and told again, it is told as it was recorded.
+            return Ok(match self.owner.approval(by.tenant(), id).await? {
+                Stands::Settled(settled) => wire::settled_await(&settled),
+                Stands::Pending(pending) => {
+                    let known = pending.timed_out.iter().find(|known| known.wait == wait);
+                    wire::gave_up(&wait, known.map_or(at, |known| known.at))
+                }
+            });
         }
         Ok(wire::pending_left(left(began)))
     }
@@ -354,6 +375,9 @@ impl AgentService for Server {
     ) -> Result<Response<RestoreResponse>, Status> {
         let by = self.agent(&request)?;
         let wish = wire::restore(request.into_inner()).map_err(|refusal| status(&refusal))?;
+        if let Some(run) = self.run_of(&wish) {
+            self.hear(run, &by).await;
+        }
         match self.judge(by, wish).await {
             Ok(_) => Ok(Response::new(wire::restored(None))),
             // Nothing that its caller could do otherwise: how things stand is the answer (DESIGN §4.1.9).

@@ -55,6 +55,11 @@ impl Leases {
         change(lease);
     }
 
+    fn was_heard(&self, run: RunId) -> bool {
+        let leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.contains_key(&run)
+    }
+
     /// Takes out the runs that have been silent for too long.
     fn silent(&self) -> Vec<(RunId, Principal)> {
         let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,10 +77,14 @@ impl Leases {
             for (run, by) in self.silent() {
                 let away = Wish::Attend { run, here: false };
                 // A run that has ended since needs no mark; what could not be done now is tried again.
-                if let Err(Refusal::Busy | Refusal::Unavailable(_)) =
-                    owner.submit(by.clone(), away).await
-                {
-                    self.hear(run, &by);
+                match owner.submit(by.clone(), away).await {
+                    Err(Refusal::Busy | Refusal::Unavailable(_)) => self.hear(run, &by),
+                    // It was heard of just then, perhaps in a call that is held long: it is not away.
+                    Ok(_) if self.was_heard(run) && is_away(&owner, run) => {
+                        let here = Wish::Attend { run, here: true };
+                        let _ = owner.submit(by, here).await;
+                    }
+                    _ => {}
                 }
             }
         }
@@ -95,6 +104,12 @@ impl Leases {
             self.hear(run.id, &by);
         }
     }
+}
+
+fn is_away(owner: &Owner, run: RunId) -> bool {
+    let state = owner.state();
+    let run = state.run(run);
+    run.is_some_and(|run| matches!(run.presence, Presence::Away { .. }))
 }
 
 impl Drop for Held {

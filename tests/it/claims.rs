@@ -19,7 +19,7 @@ use crate::{crash::deciding, server::Server};
 /// Steps that two workers race for.
 const RACES: usize = 50;
 
-fn client_of(server: &Server) -> Client {
+pub(crate) fn client_of(server: &Server) -> Client {
     let place = format!("unix:{}", server.socket().display());
     Client::connect(place.parse().unwrap(), None)
 }

@@ -581,7 +581,7 @@ fn banner(screen: &vt100::Screen) -> bool {
 }
 
 /// How often a question was decided, and the id of the decision.
-fn decisions(server: &Server, id: &str) -> Vec<String> {
+pub(crate) fn decisions(server: &Server, id: &str) -> Vec<String> {
     let history = server.run(&["history", "--json"]).objects();
     let of_this = history.iter().filter(|ended| ended["id"] == id);
     of_this

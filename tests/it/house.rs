@@ -91,11 +91,20 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open() -> Self {
-        Self::with_config("")
+        Self::with("", &[])
+    }
+
+    /// With more in its environment.
+    pub(crate) fn open_in(env: &[(&'static str, &'static str)]) -> Self {
+        Self::with("", env)
     }
 
     /// With more in its config file.
     pub(crate) fn with_config(config: &str) -> Self {
+        Self::with(config, &[])
+    }
+
+    fn with(config: &str, env: &[(&'static str, &'static str)]) -> Self {
         let tokens = TempDir::new().unwrap();
         let file = tokens.path().join("tokens.toml");
         std::fs::write(&file, everybody()).unwrap();
@@ -104,7 +113,8 @@ impl House {
         let path = tokens.path().join("pilothouse.toml");
         std::fs::write(&path, config).unwrap();
         let path = path.display().to_string();
-        let server = Server::with(&["--config", &path, "--listen", &address, "--tokens", &file]);
+        let args = ["--config", &path, "--listen", &address, "--tokens", &file];
+        let server = Server::within(&args, env);
         Self {
             server,
             address,

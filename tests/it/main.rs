@@ -21,6 +21,7 @@ mod goldfive;
 mod goldfive_wire;
 mod history;
 mod house;
+mod hung;
 mod identity;
 mod picture;
 mod pictures;
@@ -42,6 +43,8 @@ mod secrets;
 mod server;
 mod steered;
 mod steering;
+mod unclear;
+mod waiting;
 mod watch;
 mod wire_limits;
 

@@ -15,6 +15,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_pilothouse");
 pub(crate) struct Server {
     dir: TempDir,
     args: Vec<String>,
+    env: Vec<(&'static str, &'static str)>,
     child: Option<Child>,
 }
 
@@ -25,6 +26,11 @@ impl Server {
 
     /// With more arguments to `serve`; `{dir}` stands for its directory.
     pub(crate) fn with(args: &[&str]) -> Self {
+        Self::within(args, &[])
+    }
+
+    /// In an environment of its own as well.
+    pub(crate) fn within(args: &[&str], env: &[(&'static str, &'static str)]) -> Self {
         let dir = TempDir::new().unwrap();
         let place = dir.path().display().to_string();
         let args = args
@@ -34,6 +40,7 @@ impl Server {
         let mut server = Self {
             dir,
             args,
+            env: env.to_vec(),
             child: None,
         };
         server.restart();
@@ -73,6 +80,7 @@ impl Server {
             .arg(self.dir.path())
             .args(&self.args)
             .env("PILOTHOUSE_LOG", "warn")
+            .envs(self.env.iter().copied())
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -98,11 +106,20 @@ impl Server {
         }
     }
 
-    /// From now on it takes what is sent and does nothing; only [`Server::kill`] ends that.
+    /// From now on it takes what is sent and does nothing, until [`Server::thaw`] or [`Server::kill`].
     pub(crate) fn freeze(&self) {
+        self.signal(nix::sys::signal::Signal::SIGSTOP);
+    }
+
+    /// It goes on, with what was sent meanwhile.
+    pub(crate) fn thaw(&self) {
+        self.signal(nix::sys::signal::Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
         let child = self.child.as_ref().unwrap();
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        nix::sys::signal::kill(pid, signal).unwrap();
     }
 
     /// Asks it to end, and waits for that; its exit code.

@@ -14,7 +14,7 @@ use crate::{
     limits,
     names::{ClaimToken, ControlId, DecisionId, Key, WaitId},
     refusal::Refusal,
-    run::{End, RunId, RunKey},
+    run::{End, RunId, RunKey, Source},
     text::{Untrusted, readable_name},
     time::Timestamp,
     who::{Decider, Name},
@@ -469,6 +469,13 @@ impl Settled {
     /// The claim of whoever has it, and has not given it back.
     pub fn held(&self) -> Option<&Claim> {
         self.claim.as_ref().filter(|claim| claim.is_held())
+    }
+
+    /// Whether it was decided, and nothing has come back of it: no agent has taken it, none was sent it, none says what came
+    /// of it (case A18). That a call has returned is no word. A script that filed it says nothing in any case.
+    pub fn has_no_word(&self) -> bool {
+        let decided = self.decision().is_some() && self.approval.from.source != Source::Cli;
+        decided && self.delivery.is_none() && self.claim.is_none() && self.applied.is_none()
     }
 
     /// Whether it was superseded by the same question in other words: then nobody takes it.

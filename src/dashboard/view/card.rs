@@ -503,6 +503,9 @@ fn outcome(pen: &Pen<'_, '_>, settled: &Settled) -> Vec<Line> {
     if let Some(delivery) = &settled.delivery {
         lines.push(delivered(pen, delivery));
     }
+    if settled.has_no_word() {
+        lines.push(Line::of(Role::Muted, "no word from its agent yet"));
+    }
     if let (Some(claim), None) = (&settled.claim, &settled.applied) {
         lines.push(Line::of(Role::Warn, claim.words()));
     }

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 use registry::{
     Settled,
-    approval::{AppliedResult, DeliveryState, Outcome, Why},
+    approval::{AppliedResult, Claim, ClaimStage, DeliveryState, Outcome, Why},
     control::Stage,
     escalation::{Closed, Ended, How},
 };
@@ -268,12 +268,23 @@ fn came(settled: &Settled) -> String {
             failed_or_skipped => (failed_or_skipped.word(), &applied.detail),
         },
         (None, Some(delivery)) => (delivery.state.word(), &delivery.detail),
-        (None, None) => return String::new(),
+        (None, None) if settled.has_no_word() => return "no word yet".to_owned(),
+        (None, None) => return settled.claim.as_ref().map_or_else(String::new, taken),
     };
     match detail.is_empty() {
         true => word.to_owned(),
         false => format!("{word}: {}", detail.line()),
     }
+}
+
+/// Nobody has said what came of it.
+fn taken(claim: &Claim) -> String {
+    match claim.stage {
+        ClaimStage::Taken => "taken",
+        ClaimStage::GivenBack { .. } => "given back",
+        ClaimStage::Started { .. } => "taken, outcome unknown",
+    }
+    .to_owned()
 }
 
 fn came_role(ended: &Ended) -> Role {
@@ -287,6 +298,7 @@ fn came_role(ended: &Ended) -> Role {
         (Some(AppliedResult::Done), _) => Role::Ok,
         (Some(AppliedResult::Failed), _) | (None, Some(DeliveryState::Failed)) => Role::Danger,
         (None, Some(DeliveryState::Sent)) => Role::Warn,
+        (None, None) if settled.held().is_some() => Role::Warn,
         (Some(AppliedResult::Skipped), _)
         | (None, Some(DeliveryState::Acked | DeliveryState::Confirmed) | None) => Role::Muted,
     }

@@ -13,9 +13,11 @@ use registry::{
 use serde::de::IgnoredAny;
 
 use super::{
-    detail_of, labels_of, missing, pb, plan_of, said, span_of, task_state, task_subject,
+    Garbled, detail_of, labels_of, missing, pb, plan_of, said, span_of, task_state, task_subject,
     tool_subject, unknown, word, word_or_default,
 };
+
+const DEADLINE_BOUNDS: &str = "a deadline is between 1 minute and 30 days";
 
 /// The run gets `id` if it is new. Its tenant is that of `by`, whatever the request says.
 ///
@@ -196,7 +198,9 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
             let after = deadline
                 .after
                 .ok_or_else(|| missing("the deadline's length"))?;
-            let after = span_of("the deadline", after)?;
+            // Both bounds are named, as for one that is a length of time and outside of them.
+            let after = span_of("the deadline", after)
+                .map_err(|garbled| Garbled(format!("{}: {DEADLINE_BOUNDS}", garbled.0)))?;
             (Some(after), word_or_default(deadline.on_deadline)?)
         }
     };

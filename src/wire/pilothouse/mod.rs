@@ -192,10 +192,8 @@ fn said<T, E>(text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Op
 
 fn span_of(what: &str, span: prost_types::Duration) -> Result<Duration, Garbled> {
     // By hand: the conversion that there is negates what may be the smallest number.
-    let nanos = u32::try_from(span.nanos).ok();
-    let nanos = nanos.filter(|nanos| *nanos < 1_000_000_000);
-    match (u64::try_from(span.seconds), nanos) {
-        (Ok(seconds), Some(nanos)) => Ok(Duration::new(seconds, nanos)),
+    match (u64::try_from(span.seconds), u32::try_from(span.nanos)) {
+        (Ok(seconds), Ok(nanos)) if nanos < 1_000_000_000 => Ok(Duration::new(seconds, nanos)),
         _ => Err(Garbled(format!("{what} is not a length of time"))),
     }
 }

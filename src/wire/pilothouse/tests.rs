@@ -1533,7 +1533,7 @@ fn an_unreadable_question_is_refused_with_a_reason() {
                 let after = r.deadline.as_mut().unwrap().after.as_mut().unwrap();
                 (after.seconds, after.nanos) = (-1, 0);
             }),
-            "the deadline is not a length of time",
+            "the deadline is not a length of time: a deadline is between 1 minute and 30 days",
         ),
         (
             file_refused(|r| r.detail.as_mut().unwrap().args_json = Some(vec![b'{', 0xff])),
