@@ -44,8 +44,8 @@ async fn asked(agent: &mut Agent, run: &str, target: &str, label: &str) -> pb::F
 async fn every_filter_finds_what_it_names_and_nothing_else() {
     let house = House::open();
     let mut agent = house.agent("agent:a1");
-    let first = open(&mut agent, "r1", "ada").await;
-    let second = open(&mut agent, "r2", "bob").await;
+    let first = open(&mut agent, "r1", "user:ada").await;
+    let second = open(&mut agent, "r2", "user:bob").await;
     let (alpha, beta, gamma) = (
         asked(&mut agent, &first, "alpha", "web").await,
         asked(&mut agent, &first, "beta", "db").await,
@@ -60,8 +60,11 @@ async fn every_filter_finds_what_it_names_and_nothing_else() {
     let no = decision(&beta, pb::Verdict::Reject, "d2");
     house.person(eve).decide(no).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    let dismissed = crate::house::dismissal(&gamma.approval_id);
-    house.person(ops).dismiss(dismissed).await.unwrap();
+    let back = pb::WithdrawRequest {
+        approval_id: gamma.approval_id.clone(),
+        reason: "no longer needed".into(),
+    };
+    agent.withdraw(back).await.unwrap();
     let beta_at = ended_at(&house, &beta.approval_id).await;
 
     let (a, b, c) = ("Deploy alpha?", "Deploy beta?", "Deploy gamma?");
