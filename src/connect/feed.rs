@@ -41,6 +41,7 @@ pub struct Cursor {
 
 /// What a watcher is told. Every `server_now` is the server's clock, which goes on ticking here between two messages.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // who we are comes once for each connection
 pub enum Feed {
     /// It tries to reach the server.
     Connecting {

@@ -243,10 +243,9 @@ impl Config {
                 tls.client_ca.as_mut(),
             ]
         });
-        for path in paths.into_iter().chain(of_tls.into_iter().flatten()) {
-            if let Some(path) = path {
-                *path = dir.join(&*path);
-            }
+        let paths = paths.into_iter().chain(of_tls.into_iter().flatten());
+        for path in paths.flatten() {
+            *path = dir.join(&*path);
         }
     }
 
