@@ -22,6 +22,7 @@ use crate::{
         home::Home,
         identity::Identity,
         listen_on_loopback, listen_on_socket,
+        metrics::Page,
         owner::{Fatal, Owner},
         stop::Stop,
     },
@@ -51,6 +52,7 @@ pub(crate) struct Doors {
     pub(crate) tcp: Option<TcpListener>,
     pub(crate) identity: Identity,
     pub(crate) goldfive: Option<(TcpListener, Option<registry::digest::Sha256>)>,
+    pub(crate) metrics: Option<TcpListener>,
 }
 
 impl Doors {
@@ -61,6 +63,7 @@ impl Doors {
             tcp: None,
             identity: Identity::of_the_socket(),
             goldfive: None,
+            metrics: None,
         }
     }
 
@@ -77,6 +80,10 @@ impl Doors {
             let hash = hash.transpose()?;
             let listener = listen_on_loopback(address).await;
             doors.goldfive = Some((listener.map_err(Stopped::usage)?, hash));
+        }
+        if let Some(address) = serve.metrics {
+            let listener = listen_on_loopback(address).await;
+            doors.metrics = Some(listener.map_err(Stopped::usage)?);
         }
         Ok(doors)
     }
@@ -112,6 +119,14 @@ impl Host {
             pipe: Some(pipes),
         };
         let server = Server::new(owner.clone(), doors.identity, stop.clone());
+        if let Some(listener) = doors.metrics {
+            let page = Page {
+                metrics: server.metrics(),
+                owner: owner.clone(),
+                wal: Some(home.wal()),
+            };
+            tokio::spawn(page.serve(listener, stop.clone()));
+        }
         let door = doors.goldfive.map(|(listener, token)| {
             let door = Door::new(owner.clone(), token, stop.subscribe());
             (door, listener)

@@ -696,7 +696,12 @@ mod tests {
         let ours = |refusal: Refusal| CallError::of(&status(&refusal));
         let rows = [
             (ours(Refusal::Busy), true),
-            (ours(Refusal::RateLimited), true),
+            (
+                ours(Refusal::RateLimited {
+                    again: Duration::from_millis(7),
+                }),
+                true,
+            ),
             (ours(Refusal::Unavailable("no space".into())), true),
             (ours(Refusal::ThreadBusy), false),
             (ours(Refusal::NotFound("approval")), false),

@@ -1,8 +1,13 @@
 //! The server: the thread that owns the registry, identity, and one file per surface.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
-use registry::{Principal, Refusal, Wish, decide::Reply};
+use registry::{Name, Principal, Refusal, Wish, decide::Reply};
 use tokio::{
     io::DuplexStream,
     net::{TcpListener, UnixListener},
@@ -12,14 +17,24 @@ use tokio_stream::{
     Stream, StreamExt,
     wrappers::{ReceiverStream, UnixListenerStream},
 };
-use tonic::{Request, Status, service::Routes, transport::server::TcpIncoming};
+use tonic::{
+    Request, Status,
+    service::Routes,
+    transport::server::{TcpConnectInfo, TcpIncoming},
+};
 
 use self::{
+    calls::{Call, Calls},
+    door::{Comes, Door},
     identity::{Caller, Identity, Surface},
+    limits::{Limits, seconds},
+    metrics::Metrics,
     owner::Owner,
     presence::Leases,
+    rates::{Paced, Rates, SeldomBy},
     stop::{Stop, Until},
     waits::Waits,
+    watching::StreamPlace,
 };
 use crate::wire::{
     pb::pilothouse::v1::{
@@ -31,21 +46,29 @@ use crate::wire::{
 pub mod clock;
 pub mod home;
 pub mod identity;
+pub mod limits;
+pub mod metrics;
 pub mod owner;
 pub mod reserve;
 pub mod stop;
 
 mod agent;
+mod calls;
 mod controls;
+mod door;
 mod operator;
 mod pipe;
 mod presence;
+mod rates;
 mod waits;
+mod watching;
 
 pub use pipe::Pipe;
 
 /// What tonic takes at most; our own limits are lower and answer in words.
 const MESSAGE_BYTES: usize = 1024 * 1024;
+/// What we send at most: what every client takes that was told nothing else.
+const SENT_BYTES: usize = 4 * 1024 * 1024;
 /// After a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long open calls may take to end when the server stops.
@@ -60,6 +83,10 @@ pub struct Server {
     waits: Waits,
     patience: Duration,
     stop: Stop,
+    limits: Arc<Limits>,
+    metrics: Arc<Metrics>,
+    rates: Rates,
+    stalls: SeldomBy<Name>,
 }
 
 /// Where callers come in.
@@ -83,7 +110,23 @@ impl Server {
             waits: Waits::default(),
             patience: agent::default_patience(),
             stop,
+            limits: Arc::default(),
+            metrics: Arc::default(),
+            rates: Rates::default(),
+            stalls: SeldomBy::default(),
         }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.into();
+        self
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.metrics.clone()
     }
 
     /// Answers until it is told to stop; then open calls end within a few seconds.
@@ -91,17 +134,17 @@ impl Server {
     /// # Errors
     /// If a listener fails.
     pub async fn run(self, listeners: Listeners) -> Result<(), tonic::transport::Error> {
-        let (stop, routes) = (self.stop.clone(), self.routes().await);
+        let (stop, inside) = (self.stop.clone(), self.inside().await);
         let leases = tokio::spawn(self.leases.clone().watch(self.owner.clone()));
         let socket = listeners
             .socket
-            .map(|socket| answer(&routes, &stop, accepted(UnixListenerStream::new(socket))));
+            .map(|socket| answer(&inside, &stop, accepted(UnixListenerStream::new(socket))));
         let tcp = listeners
             .tcp
-            .map(|tcp| answer(&routes, &stop, accepted(at_once(tcp))));
+            .map(|tcp| answer(&inside, &stop, accepted(at_once(tcp))));
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
-            answer(&routes, &stop, pipes)
+            answer(&inside, &stop, pipes)
         });
         let all = async {
             let (socket, tcp, pipe) = tokio::join!(maybe(socket), maybe(tcp), maybe(pipe));
@@ -116,20 +159,77 @@ impl Server {
         ended
     }
 
+    async fn inside(&self) -> Inside {
+        Inside {
+            routes: self.routes().await,
+            calls: Calls {
+                limits: self.limits.clone(),
+                metrics: self.metrics.clone(),
+                last: Arc::new(AtomicU64::new(1)),
+            },
+            door: Door::new(self.limits.clone(), self.metrics.clone()),
+        }
+    }
+
     async fn routes(&self) -> Routes {
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter.set_serving::<AgentServiceServer<Self>>().await;
         reporter.set_serving::<OperatorServiceServer<Self>>().await;
-        let agent = AgentServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES);
-        let operator =
-            OperatorServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES);
+        let agent = AgentServiceServer::new(self.clone())
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(SENT_BYTES);
+        let operator = OperatorServiceServer::new(self.clone())
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(SENT_BYTES);
         Routes::new(agent).add_service(operator).add_service(health)
     }
 
     fn caller<T>(&self, surface: Surface, request: &Request<T>) -> Result<Caller, Status> {
-        self.identity
-            .caller(surface, request.extensions(), request.metadata())
-            .map_err(|refusal| status(&refusal))
+        let caller = self
+            .identity
+            .caller(surface, request.extensions(), request.metadata());
+        let caller = caller.map_err(|refusal| status(&refusal))?;
+        let paced = self.pace(&caller.principal, request);
+        paced.map_err(|refusal| status(&refusal))?;
+        Ok(caller)
+    }
+
+    /// Takes one of the caller's share of what is called.
+    fn pace<T>(&self, by: &Principal, request: &Request<T>) -> Result<(), Refusal> {
+        let Some(call) = request.extensions().get::<Call>() else {
+            return Ok(());
+        };
+        let _ = call.who.set(by.name().to_string());
+        let Some(what) = Paced::of(&call.path) else {
+            return Ok(());
+        };
+        let times = self.times(self.is_local(request));
+        self.rates.take(by, what, &self.limits, times)
+    }
+
+    /// Whether a call came over the socket, or from within: a process of this machine, and not the network.
+    fn is_local<T>(&self, request: &Request<T>) -> bool {
+        request.extensions().get::<TcpConnectInfo>().is_none()
+    }
+
+    fn times(&self, local: bool) -> u32 {
+        if local { self.limits.local_times } else { 1 }
+    }
+
+    /// Room for one more stream of this caller.
+    fn stream_place(&self, by: &Principal, local: bool) -> Result<StreamPlace, Status> {
+        let limit = self.limits.streams.saturating_mul(self.times(local));
+        let key = (by.tenant().clone(), by.name().clone());
+        let place = self.metrics.watchers.take(key, limit);
+        place.ok_or_else(|| status(&too_many("streams", limit)))
+    }
+
+    /// Room for one more call of this caller that waits.
+    fn wait_place(&self, by: &Principal, local: bool) -> Result<StreamPlace, Status> {
+        let limit = self.limits.waits.saturating_mul(self.times(local));
+        let key = (by.tenant().clone(), by.name().clone());
+        let place = self.metrics.waits.take(key, limit);
+        place.ok_or_else(|| status(&too_many("calls that wait", limit)))
     }
 
     async fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, Status> {
@@ -146,6 +246,21 @@ impl Server {
                 tracing::warn!(who = who.as_str(), "refused: {refusal}");
             }
         })
+    }
+}
+
+/// What every listener leads to.
+struct Inside {
+    routes: Routes,
+    calls: Calls,
+    door: Door,
+}
+
+fn too_many(what: &'static str, limit: u32) -> Refusal {
+    Refusal::TooMany {
+        what,
+        limit: limit.into(),
+        who: "whoever calls ends some of theirs",
     }
 }
 
@@ -178,7 +293,7 @@ async fn maybe<T, E>(work: Option<impl Future<Output = Result<T, E>>>) -> Result
 
 /// One listener. Settings of HTTP/2 are those of `ENGINE` §8.
 async fn answer<S, IO, E>(
-    routes: &Routes,
+    inside: &Inside,
     stop: &Stop,
     incoming: S,
 ) -> Result<(), tonic::transport::Error>
@@ -187,21 +302,25 @@ where
     IO: tokio::io::AsyncRead
         + tokio::io::AsyncWrite
         + tonic::transport::server::Connected
+        + Comes
         + Unpin
         + Send
         + 'static,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let limits = &inside.calls.limits;
     tonic::transport::Server::builder()
+        .layer(inside.calls.clone())
         .max_concurrent_streams(Some(128))
         .http2_max_pending_accept_reset_streams(Some(20))
+        .http2_max_local_error_reset_streams(Some(256))
         .http2_max_header_list_size(Some(8 * 1024))
-        .http2_keepalive_interval(Some(Duration::from_secs(20)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .http2_keepalive_interval(Some(seconds(limits.ping_seconds)))
+        .http2_keepalive_timeout(Some(seconds(limits.pong_seconds)))
         .initial_stream_window_size(Some(64 * 1024))
         .initial_connection_window_size(Some(1024 * 1024))
-        .add_routes(routes.clone())
-        .serve_with_incoming_shutdown(incoming, stop.wait())
+        .add_routes(inside.routes.clone())
+        .serve_with_incoming_shutdown(inside.door.let_in(incoming), stop.wait())
         .await
 }
 

@@ -1,6 +1,7 @@
 //! The program from outside.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod abuse;
 mod answers;
 mod arrows;
 mod claims;
@@ -15,6 +16,7 @@ mod goldfive;
 mod goldfive_wire;
 mod house;
 mod identity;
+mod operations;
 mod picture;
 mod pictures;
 mod pty;
@@ -26,6 +28,7 @@ mod scripted;
 mod server;
 mod steered;
 mod steering;
+mod streams;
 mod watch;
 mod wire_limits;
 
