@@ -10,7 +10,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Questions filed by one caller.
+    /// Questions filed and calls gated by one caller, and streams of orders that it opens.
     pub file: Rate,
     /// Decisions, extensions, dismissals and orders by one caller.
     pub decide: Rate,

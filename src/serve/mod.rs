@@ -26,6 +26,7 @@ use tonic::{
 use self::{
     calls::{Call, Calls},
     door::{Comes, Door},
+    gate::Gate,
     identity::{Caller, Identity, Surface},
     limits::{Limits, seconds},
     metrics::Metrics,
@@ -44,6 +45,7 @@ use crate::wire::{
 };
 
 pub mod clock;
+pub mod gate;
 pub mod home;
 pub mod identity;
 pub mod limits;
@@ -82,6 +84,7 @@ pub struct Server {
     leases: Leases,
     waits: Waits,
     patience: Duration,
+    gate: std::sync::Arc<Gate>,
     stop: Stop,
     limits: Arc<Limits>,
     metrics: Arc<Metrics>,
@@ -109,6 +112,7 @@ impl Server {
             leases: Leases::default(),
             waits: Waits::default(),
             patience: agent::default_patience(),
+            gate: Default::default(),
             stop,
             limits: Arc::default(),
             metrics: Arc::default(),
@@ -127,6 +131,13 @@ impl Server {
     /// What it counts.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.metrics.clone()
+    }
+
+    /// The same, with rules for what has to be asked about.
+    #[must_use]
+    pub fn gated(mut self, gate: Gate) -> Self {
+        self.gate = gate.into();
+        self
     }
 
     /// Answers until it is told to stop; then open calls end within a few seconds.

@@ -30,10 +30,10 @@ impl Paced {
     /// By the method's path.
     pub(super) fn of(path: &str) -> Option<Self> {
         match path.rsplit('/').next()? {
-            "File" => Some(Self::File),
+            "File" | "Gate" | "Controls" => Some(Self::File),
             "Decide" | "Extend" | "Dismiss" | "Control" => Some(Self::Decide),
             "List" | "History" => Some(Self::List),
-            "Watch" | "Controls" => Some(Self::Watch),
+            "Watch" => Some(Self::Watch),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 
 mod chance;
 mod ladder;
+mod quota;
 mod roles;
 mod script;
 mod wishes;
