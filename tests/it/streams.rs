@@ -183,7 +183,7 @@ async fn a_server_that_stops_says_how_far_each_stream_is() {
     let mut stream = watch(&mut house.person("operator:ops")).await;
     while !matches!(
         stream.message().await.unwrap().unwrap().what.unwrap(),
-        What::SnapshotEnd(_)
+        What::End(_)
     ) {}
     let head = house.number("log_head");
     house.stop.stop();
@@ -253,10 +253,9 @@ async fn one_caller_that_asks_too_often_is_told_when_to_come_again() {
         again > Duration::ZERO && again <= Duration::from_secs(1),
         "{again:?}"
     );
-    let other = house
-        .person("operator:ops")
-        .list(pb::ListRequest::default());
-    assert_eq!(word(&other.await), "ok");
+    let mut other = house.person("operator:ops");
+    let listed = other.list(pb::ListRequest::default()).await;
+    assert_eq!(word(&listed), "ok");
     // It waits as long as it was told to, and is taken.
     tokio::time::sleep(again + Duration::from_millis(50)).await;
     assert_eq!(word(&hasty.list(pb::ListRequest::default()).await), "ok");
