@@ -13,7 +13,7 @@ use pilothouse::{serve::limits::Limits, wire::pb::pilothouse::v1::Asks};
 use crate::{
     house::{House, file, open, question},
     server::PROGRAM,
-    streams::Bounded,
+    streams::{Bounded, call_without_an_end},
 };
 
 /// The bound that we state, and three times of it for a machine that does much else.
@@ -66,21 +66,18 @@ async fn a_server_stops_in_time_with_everything_open_and_its_log_is_one_file() {
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
     let mut house = House::open();
-    let at = house.url().trim_start_matches("http://").to_owned();
-    let mut half = TcpStream::connect(&at).unwrap();
-    half.write_all(
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x40\x01\x04\0\0\0\x01\x83",
-    )
-    .unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // A call whose body never comes holds a stop for as long as the grace lasts.
+    let held = tokio::spawn(call_without_an_end(house.url()));
+    tokio::time::sleep(Duration::from_millis(500)).await;
     house.server.signal(Signal::SIGTERM);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let from = Instant::now();
     house.server.signal(Signal::SIGINT);
     let ended = tokio::task::spawn_blocking(move || house.server.wait());
     let code = ended.await.unwrap();
-    assert!(code == Some(128 + 2) || code == Some(128 + 15), "{code:?}");
+    assert_eq!(code, Some(128 + 2));
     assert!(from.elapsed() < GRACE, "{:?}", from.elapsed());
+    held.abort();
 }
 
 /// Every metric that the docs list is on the page, and the other way round; no label has foreign text.
@@ -91,6 +88,7 @@ async fn the_page_of_metrics_is_what_the_docs_list_and_says_nothing_foreign() {
     let run = open(&mut agent, "evil\"run{}", "").await;
     let mut asked = question(&run, "t\"} 1\nevil 2", Asks::Operator);
     asked.title = "evil_metric 1".into();
+    asked.key = "k1".into();
     file(&mut agent, asked).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();

@@ -148,7 +148,9 @@ async fn a_stream_that_nobody_reads_is_ended_with_the_place_to_go_on_from() {
     let last = tokio::time::timeout(Duration::from_secs(60), read).await;
     assert!(last.unwrap().unwrap() >= 100);
     house.until("watchers_stalled_total", 8).await;
+    // The others let go of what they hold of the connection's window.
     let mut first = stalled.remove(0);
+    drop(stalled);
     let (mut seq, mut why) = (0, None);
     while why.is_none() {
         match first.message().await {
@@ -169,7 +171,7 @@ async fn a_stream_that_nobody_reads_is_ended_with_the_place_to_go_on_from() {
         "{seq}: {why:?}"
     );
     // Whoever goes away leaves nothing.
-    drop((first, stalled, lazy));
+    drop((first, lazy));
     house.until("watchers", 0).await;
 }
 
@@ -315,6 +317,22 @@ async fn connections_are_counted_and_silent_ones_are_closed() {
         .unwrap();
 }
 
+/// Begins a decision, and never sends it.
+pub(crate) async fn call_without_an_end(
+    url: String,
+) -> Result<tonic::Response<pb::DecideResponse>, tonic::Status> {
+    let channel = Endpoint::from_shared(url).unwrap();
+    let mut grpc = tonic::client::Grpc::new(channel.connect().await.unwrap());
+    grpc.ready().await.unwrap();
+    let path = "/pilothouse.v1.OperatorService/Decide".parse().unwrap();
+    let codec: tonic_prost::ProstCodec<pb::DecideRequest, pb::DecideResponse> = Default::default();
+    let mut request = tonic::Request::new(tokio_stream::pending::<pb::DecideRequest>());
+    let token = format!("Bearer {}", crate::house::token("operator:ops"));
+    let token = token.parse().unwrap();
+    request.metadata_mut().insert("authorization", token);
+    grpc.client_streaming(request, path, codec).await
+}
+
 /// A call whose body never comes does not stand for ever; what it had begun is nothing.
 #[tokio::test]
 async fn a_call_that_does_not_end_is_ended() {
@@ -323,17 +341,7 @@ async fn a_call_that_does_not_end_is_ended() {
         ..Limits::default()
     })
     .await;
-    let channel = Endpoint::from_shared(format!("http://{}", house.address)).unwrap();
-    let mut grpc = tonic::client::Grpc::new(channel.connect().await.unwrap());
-    grpc.ready().await.unwrap();
-    let path = "/pilothouse.v1.OperatorService/Decide".parse().unwrap();
-    let codec: tonic_prost::ProstCodec<pb::DecideRequest, pb::DecideResponse> = Default::default();
-    let mut request = tonic::Request::new(tokio_stream::pending::<pb::DecideRequest>());
-    let token = format!("Bearer {}", crate::house::token("operator:ops"));
-    request
-        .metadata_mut()
-        .insert("authorization", token.parse().unwrap());
-    let ended = grpc.client_streaming(request, path, codec);
+    let ended = call_without_an_end(format!("http://{}", house.address));
     let ended = tokio::time::timeout(Duration::from_secs(30), ended).await;
     assert_eq!(ended.unwrap().unwrap_err().code(), Code::DeadlineExceeded);
     assert!(
