@@ -10,9 +10,9 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
-    time::Instant,
 };
 
+use tokio::time::Instant;
 use tonic::{Code, Status, body::Body, codegen::http};
 use tower::{Layer, Service};
 

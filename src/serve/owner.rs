@@ -13,7 +13,7 @@ use std::{
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use registry::{
@@ -25,7 +25,10 @@ use registry::{
     log::{Entry, Epoch, Log, LogError, Reader, Turn, Writes},
     state::Row,
 };
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::{
+    sync::{Notify, oneshot, watch},
+    time::Instant,
+};
 
 use super::{clock::Clock, metrics::Meter, reserve::Reserve};
 
