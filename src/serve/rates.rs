@@ -50,7 +50,9 @@ impl Paced {
 
 /// When each caller will have paid for what they asked for.
 #[derive(Clone, Default)]
-pub(super) struct Rates(Arc<Mutex<HashMap<(Tenant, Name, Paced), Instant>>>);
+pub(super) struct Rates(Arc<Mutex<Paid>>);
+
+type Paid = HashMap<(Tenant, Name, Paced), Instant>;
 
 impl Rates {
     /// Takes one of the caller's share.
