@@ -316,6 +316,22 @@ pub(crate) struct Serve {
     /// A file with the bearer token that goldfive agents have to send
     #[arg(long, value_name = "FILE")]
     pub(crate) goldfive_token_file: Option<PathBuf>,
+    /// Show what a Prometheus reads, at /metrics: a loopback address
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// How the server's own log looks
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How the server's own log looks.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object a line
+    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -29,7 +29,9 @@ use crate::{
         gate::Gate,
         home::Home,
         identity::Identity,
-        listen_for_tls, listen_on_loopback, listen_on_socket, open_to_others,
+        listen_for_tls, listen_on_loopback, listen_on_socket,
+        metrics::Page,
+        open_to_others,
         owner::{Fatal, Owner},
         sealed::Sealer,
         stop::Stop,
@@ -67,6 +69,7 @@ pub(crate) struct Doors {
     open_beside: Option<PathBuf>,
     pub(crate) goldfive: Option<(TcpListener, Option<registry::digest::Sha256>)>,
     gate: Gate,
+    pub(crate) metrics: Option<TcpListener>,
 }
 
 impl Doors {
@@ -80,6 +83,7 @@ impl Doors {
             identity: Identity::of_the_socket(),
             goldfive: None,
             gate: Gate::default(),
+            metrics: None,
         }
     }
 
@@ -109,6 +113,10 @@ impl Doors {
             let hash = hash.transpose()?;
             let listener = listen_on_loopback(door.listen).await;
             doors.goldfive = Some((listener.map_err(Stopped::usage)?, hash));
+        }
+        if let Some(address) = serve.metrics {
+            let listener = listen_on_loopback(address).await;
+            doors.metrics = Some(listener.map_err(Stopped::usage)?);
         }
         Ok(doors)
     }
@@ -192,6 +200,14 @@ impl Host {
         };
         let server = Server::new(owner.clone(), doors.identity, stop.clone()).gated(doors.gate);
         let reload = server.reload();
+        if let Some(listener) = doors.metrics {
+            let page = Page {
+                metrics: server.metrics(),
+                owner: owner.clone(),
+                wal: Some(home.wal()),
+            };
+            tokio::spawn(page.serve(listener, stop.clone()));
+        }
         let door = doors.goldfive.map(|(listener, token)| {
             let door = Door::new(owner.clone(), token, stop.subscribe());
             (door, listener)

@@ -56,7 +56,7 @@ pub(crate) fn random_id(what: &str) -> Result<String, Stopped> {
 
 /// Keeps the registry until it is told to stop.
 pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stopped> {
-    log_to_stderr();
+    log_to_stderr(serve.log_format);
     let dir = place.dir()?;
     let fault = |error: std::io::Error| Stopped::fault(error.to_string());
     let hangup = hangups_reload(serve).map_err(fault)?;
@@ -79,8 +79,13 @@ pub(crate) async fn serve(place: &Place, serve: &args::Serve) -> Result<u8, Stop
         ended = host.until_it_ends() => ended.map(|()| exit::DONE),
         signal = &mut asked_to_end => {
             host.stop.stop();
+            let ended = async {
+                host.until_it_ends().await?;
+                host.owner.close().await;
+                Ok::<_, Stopped>(())
+            };
             tokio::select! {
-                ended = host.until_it_ends() => ended?,
+                ended = ended => ended?,
                 // Asked twice: at once.
                 again = signals(false).map_err(fault)? => return Ok(exit::killed_by(again)),
             }
@@ -118,15 +123,18 @@ pub(crate) fn fatal(why: &str) {
     std::process::exit(70);
 }
 
-fn log_to_stderr() {
+fn log_to_stderr(format: args::LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PILOTHOUSE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     // A second subscriber in one process is the only way this fails; the first one stays.
-    let _ = tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .try_init();
+        .with_ansi(false);
+    let _ = match format {
+        args::LogFormat::Text => log.try_init(),
+        args::LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
 }
 
 pub(crate) async fn list(place: &Place, list: args::List) -> Result<u8, Stopped> {

@@ -44,7 +44,8 @@ use crate::wire::{
         agent_service_client::AgentServiceClient, operator_service_client::OperatorServiceClient,
     },
     pilothouse::{
-    self as wire, Awaited, Decided, DriftReport, Filed, Garbled, GateSays, Got, Item, ListWish, Me, Opening, RunRecord, HistoryWish,
+        self as wire, Awaited, Decided, DriftReport, Filed, Garbled, GateSays, Got, HistoryWish,
+        Item, ListWish, Me, Opening, RunRecord,
     },
     status::{Told, refused},
 };
@@ -770,7 +771,12 @@ mod tests {
         let ours = |refusal: Refusal| CallError::of(&status(&refusal));
         let rows = [
             (ours(Refusal::Busy), true),
-            (ours(Refusal::RateLimited), true),
+            (
+                ours(Refusal::RateLimited {
+                    again: Duration::from_millis(7),
+                }),
+                true,
+            ),
             (ours(Refusal::Unavailable("no space".into())), true),
             (ours(Refusal::ThreadBusy), false),
             (ours(Refusal::NotFound("approval")), false),

@@ -38,7 +38,7 @@ use crate::wire::{
 };
 
 /// How long one call of `Await` is held at most (DESIGN §4.1.7).
-const HELD: Duration = Duration::from_secs(55);
+pub(super) const HELD: Duration = Duration::from_secs(55);
 /// How long a waiter waits that does not say (GF-33); `PILOTHOUSE_WAIT_DEFAULT_MS` in our config.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The patience of a waiter that does not say.
@@ -306,7 +306,9 @@ impl AgentService for Server {
         &self,
         request: Request<AwaitRequest>,
     ) -> Result<Response<AwaitResponse>, Status> {
+        let local = self.is_local(&request);
         let by = self.agent(&request)?;
+        let _place = self.wait_place(&by, local)?;
         let wish = wire::await_(request.into_inner()).map_err(|refusal| status(&refusal))?;
         let answer = self.await_one(by, wish).await;
         answer

@@ -77,6 +77,11 @@ impl Home {
         Sqlite::open(self.dir.join(LOG))
     }
 
+    /// The file beside the log that holds what has not been moved into it.
+    pub fn wal(&self) -> PathBuf {
+        self.dir.join("pilothouse.db-wal")
+    }
+
     /// Keeps room for decisions.
     pub fn reserve(&self) -> Reserve {
         Reserve::keep_in(&self.dir)

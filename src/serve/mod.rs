@@ -1,8 +1,14 @@
 //! The server: the thread that owns the registry, identity, and one file per surface.
 
-use std::{net::SocketAddr, path::PathBuf, task::Poll, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+    task::Poll,
+    time::Duration,
+};
 
-use registry::{Principal, Refusal, Wish, decide::Reply};
+use registry::{Name, Principal, Refusal, Wish, decide::Reply};
 use tokio::{
     io::DuplexStream,
     net::{TcpListener, UnixListener},
@@ -15,17 +21,23 @@ use tokio_stream::{
 use tonic::{
     Request, Status,
     service::{Interceptor, Routes, interceptor::InterceptedService},
-    transport::server::TcpIncoming,
+    transport::server::{TcpConnectInfo, TcpIncoming, TlsConnectInfo},
 };
 
 use self::{
+    calls::{Call, Calls},
+    door::{Comes, Door},
     gate::Gate,
     identity::{Caller, Identity, Surface},
+    limits::{Limits, seconds},
+    metrics::Metrics,
     owner::Owner,
     presence::Leases,
+    rates::{Paced, Rates, SeldomBy},
     stop::{Stop, Until},
     tls::Tls,
     waits::Waits,
+    watching::StreamPlace,
 };
 use crate::wire::{
     pb::pilothouse::v1::{
@@ -40,6 +52,8 @@ pub mod config;
 pub mod gate;
 pub mod home;
 pub mod identity;
+pub mod limits;
+pub mod metrics;
 pub mod owner;
 pub mod reserve;
 pub mod sealed;
@@ -47,16 +61,22 @@ pub mod stop;
 pub mod tls;
 
 mod agent;
+mod calls;
 mod controls;
+mod door;
 mod operator;
 mod pipe;
 mod presence;
+mod rates;
 mod waits;
+mod watching;
 
 pub use pipe::Pipe;
 
 /// What tonic takes at most; our own limits are lower and answer in words.
 const MESSAGE_BYTES: usize = 1024 * 1024;
+/// What we send at most: what every client takes that was told nothing else.
+const SENT_BYTES: usize = 4 * 1024 * 1024;
 /// After a connection that could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked whether a file of identity has changed.
@@ -77,6 +97,10 @@ pub struct Server {
     gate: std::sync::Arc<Gate>,
     stop: Stop,
     reload: std::sync::Arc<Notify>,
+    limits: Arc<Limits>,
+    metrics: Arc<Metrics>,
+    rates: Rates,
+    stalls: SeldomBy<Name>,
 }
 
 /// Where callers come in.
@@ -104,7 +128,23 @@ impl Server {
             gate: Default::default(),
             stop,
             reload: std::sync::Arc::default(),
+            limits: Arc::default(),
+            metrics: Arc::default(),
+            rates: Rates::default(),
+            stalls: SeldomBy::default(),
         }
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits.into();
+        self
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.metrics.clone()
     }
 
     /// The same, with rules for what has to be asked about.
@@ -124,7 +164,7 @@ impl Server {
     /// # Errors
     /// If a listener fails.
     pub async fn run(self, listeners: Listeners) -> Result<(), tonic::transport::Error> {
-        let (stop, routes) = (self.stop.clone(), self.routes().await);
+        let (stop, inside) = (self.stop.clone(), self.inside().await);
         let leases = tokio::spawn(self.leases.clone().watch(self.owner.clone()));
         let secure = listeners.tls.as_ref().map(|(_, tls)| tls.clone());
         let fresh = tokio::spawn(keep_fresh(
@@ -134,16 +174,16 @@ impl Server {
         ));
         let socket = listeners
             .socket
-            .map(|socket| answer(&routes, &stop, accepted(UnixListenerStream::new(socket))));
+            .map(|socket| answer(&inside, &stop, accepted(UnixListenerStream::new(socket))));
         let tcp = listeners
             .tcp
-            .map(|tcp| answer(&routes, &stop, accepted(at_once(tcp))));
+            .map(|tcp| answer(&inside, &stop, accepted(at_once(tcp))));
         let tls = listeners
             .tls
-            .map(|(tcp, tls)| answer(&routes, &stop, tls::secured(accepted(at_once(tcp)), tls)));
+            .map(|(tcp, tls)| answer(&inside, &stop, tls::secured(accepted(at_once(tcp)), tls)));
         let pipe = listeners.pipe.map(|pipe| {
             let pipes = ReceiverStream::new(pipe).map(|end| Ok::<_, std::io::Error>(Pipe(end)));
-            answer(&routes, &stop, pipes)
+            answer(&inside, &stop, pipes)
         });
         let all = async {
             let (socket, tcp, tls, pipe) =
@@ -160,13 +200,28 @@ impl Server {
         ended
     }
 
+    async fn inside(&self) -> Inside {
+        Inside {
+            routes: self.routes().await,
+            calls: Calls {
+                limits: self.limits.clone(),
+                metrics: self.metrics.clone(),
+                last: Arc::new(AtomicU64::new(1)),
+            },
+            door: Door::new(self.limits.clone(), self.metrics.clone()),
+        }
+    }
+
     async fn routes(&self) -> Routes {
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter.set_serving::<AgentServiceServer<Self>>().await;
         reporter.set_serving::<OperatorServiceServer<Self>>().await;
-        let agent = AgentServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES);
-        let operator =
-            OperatorServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_BYTES);
+        let agent = AgentServiceServer::new(self.clone())
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(SENT_BYTES);
+        let operator = OperatorServiceServer::new(self.clone())
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(SENT_BYTES);
         // Nothing but health is asked by somebody unknown (case E12): a method that is new is behind the door, too.
         let agent = InterceptedService::new(agent, self.door(Surface::Agent));
         let operator = InterceptedService::new(operator, self.door(Surface::Operator));
@@ -188,10 +243,13 @@ impl Server {
     fn caller<T>(&self, surface: Surface, request: &Request<T>) -> Result<Caller, Status> {
         let caller = request.extensions().get::<Caller>();
         let caller = caller.filter(|caller| caller.surface() == surface);
-        caller.cloned().ok_or_else(|| {
+        let caller = caller.cloned().ok_or_else(|| {
             let nobody = Refusal::Unauthenticated("nobody has looked who calls".into());
             status(&nobody)
-        })
+        })?;
+        let paced = self.pace(&caller.principal, request);
+        paced.map_err(|refusal| status(&refusal))?;
+        Ok(caller)
     }
 
     /// A stream that ends once the credential of its caller does, or is taken away: within [`STILL_KNOWN`].
@@ -221,6 +279,46 @@ impl Server {
             }
             stream.as_mut().poll_next(context)
         })
+    }
+
+    /// Takes one of the caller's share of what is called.
+    fn pace<T>(&self, by: &Principal, request: &Request<T>) -> Result<(), Refusal> {
+        let Some(call) = request.extensions().get::<Call>() else {
+            return Ok(());
+        };
+        let _ = call.who.set(by.name().to_string());
+        let Some(what) = Paced::of(&call.path) else {
+            return Ok(());
+        };
+        let times = self.times(self.is_local(request));
+        self.rates.take(by, what, &self.limits, times)
+    }
+
+    /// Whether a call came over the socket, or from within: a process of this machine, and not the network.
+    fn is_local<T>(&self, request: &Request<T>) -> bool {
+        let seen = request.extensions();
+        let clear = seen.get::<TcpConnectInfo>().is_some();
+        !clear && seen.get::<TlsConnectInfo<TcpConnectInfo>>().is_none()
+    }
+
+    fn times(&self, local: bool) -> u32 {
+        if local { self.limits.local_times } else { 1 }
+    }
+
+    /// Room for one more stream of this caller.
+    fn stream_place(&self, by: &Principal, local: bool) -> Result<StreamPlace, Status> {
+        let limit = self.limits.streams.saturating_mul(self.times(local));
+        let key = (by.tenant().clone(), by.name().clone());
+        let place = self.metrics.watchers.take(key, limit);
+        place.ok_or_else(|| status(&too_many("streams", limit)))
+    }
+
+    /// Room for one more call of this caller that waits.
+    fn wait_place(&self, by: &Principal, local: bool) -> Result<StreamPlace, Status> {
+        let limit = self.limits.waits.saturating_mul(self.times(local));
+        let key = (by.tenant().clone(), by.name().clone());
+        let place = self.metrics.waits.take(key, limit);
+        place.ok_or_else(|| status(&too_many("calls that wait", limit)))
     }
 
     async fn submit(&self, by: Principal, wish: Wish) -> Result<Reply, Status> {
@@ -257,6 +355,21 @@ async fn keep_fresh(
     }
 }
 
+/// What every listener leads to.
+struct Inside {
+    routes: Routes,
+    calls: Calls,
+    door: Door,
+}
+
+fn too_many(what: &'static str, limit: u32) -> Refusal {
+    Refusal::TooMany {
+        what,
+        limit: limit.into(),
+        who: "whoever calls ends some of theirs",
+    }
+}
+
 /// Connections that came to be. One that did not is no reason to stop, nor to spin: out of file descriptors, the next one
 /// fails as well.
 fn accepted<IO, E>(
@@ -286,7 +399,7 @@ async fn maybe<T, E>(work: Option<impl Future<Output = Result<T, E>>>) -> Result
 
 /// One listener. Settings of HTTP/2 are those of `ENGINE` §8.
 async fn answer<S, IO, E>(
-    routes: &Routes,
+    inside: &Inside,
     stop: &Stop,
     incoming: S,
 ) -> Result<(), tonic::transport::Error>
@@ -295,21 +408,25 @@ where
     IO: tokio::io::AsyncRead
         + tokio::io::AsyncWrite
         + tonic::transport::server::Connected
+        + Comes
         + Unpin
         + Send
         + 'static,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let limits = &inside.calls.limits;
     tonic::transport::Server::builder()
+        .layer(inside.calls.clone())
         .max_concurrent_streams(Some(128))
         .http2_max_pending_accept_reset_streams(Some(20))
+        .http2_max_local_error_reset_streams(Some(256))
         .http2_max_header_list_size(Some(8 * 1024))
-        .http2_keepalive_interval(Some(Duration::from_secs(20)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .http2_keepalive_interval(Some(seconds(limits.ping_seconds)))
+        .http2_keepalive_timeout(Some(seconds(limits.pong_seconds)))
         .initial_stream_window_size(Some(64 * 1024))
         .initial_connection_window_size(Some(1024 * 1024))
-        .add_routes(routes.clone())
-        .serve_with_incoming_shutdown(incoming, stop.wait())
+        .add_routes(inside.routes.clone())
+        .serve_with_incoming_shutdown(inside.door.let_in(incoming), stop.wait())
         .await
 }
 

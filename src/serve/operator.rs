@@ -1,28 +1,20 @@
 //! What people call. Every call acts as the person whose credential it carries.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc};
 
 use registry::{
-    Detail, EscalationId, ItemId, Principal, Refusal, Run, RunId, Seq, State, Timestamp, Untrusted,
-    Wish,
+    Detail, EscalationId, ItemId, Principal, Refusal, Run, RunId, State, Untrusted, Wish,
     decide::Reply,
-    event::Recorded,
     log::{HistoryQuery, Reader},
-    state::Row,
     who::{Verb, may, sees},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout_at},
-};
-use tokio_stream::{Stream, wrappers::ReceiverStream};
+use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use super::{
     Server,
     identity::{Surface, Ticket},
-    owner::{Held, Owner, Stands},
-    stop::{Stop, Until},
+    owner::{Held, Stands},
 };
 use crate::wire::{
     pb::pilothouse::v1::{
@@ -36,10 +28,6 @@ use crate::wire::{
     status::status,
 };
 
-/// How often a stream on which nothing happens says that it is alive (`ENGINE` §5.3).
-const TICK: Duration = Duration::from_secs(10);
-/// Messages on their way to one watcher; past it the flow control of the stream holds its reader.
-const IN_FLIGHT: usize = 256;
 /// Events of a run's record in one answer.
 const RECORD_EVENTS: usize = 500;
 /// Ended approvals read at once while looking for those that a caller may see.
@@ -286,86 +274,6 @@ fn find_run(state: &State, by: &Principal, named: &Untrusted) -> Result<Arc<Run>
     Ok(run.clone())
 }
 
-/// One watcher: what stands now, then every fact it may see. Nothing queues for it but what is on
-/// its way; a watcher that stalls holds only itself.
-struct Watcher {
-    owner: Owner,
-    stop: Stop,
-    by: Principal,
-    to: mpsc::Sender<Result<WatchResponse, Status>>,
-    prev: Seq,
-}
-
-impl Watcher {
-    async fn run(mut self, after: Option<Seq>) -> Option<()> {
-        let after = match after {
-            Some(seq) => seq,
-            None => self.begin().await?,
-        };
-        self.prev = after;
-        let mut cursor = self.owner.cursor(after);
-        let mut tick = Instant::now() + TICK;
-        loop {
-            let next = self
-                .stop
-                .wait()
-                .until(timeout_at(tick, cursor.next()))
-                .await;
-            match next {
-                None => {
-                    return self
-                        .send(Err(Status::unavailable("the server is stopping")))
-                        .await;
-                }
-                Some(Ok(None)) => {
-                    return self
-                        .send(Err(Status::unavailable("the log cannot be read")))
-                        .await;
-                }
-                Some(Ok(Some(events))) => self.tell(&events).await?,
-                Some(Err(_)) => {
-                    let (head, now) = (self.prev, self.now());
-                    self.send(Ok(wire::tick(head, now))).await?;
-                    tick = Instant::now() + TICK;
-                }
-            }
-        }
-    }
-
-    /// The rows of the committed State, and the event up to which they hold.
-    async fn begin(&mut self) -> Option<Seq> {
-        let (rows, seq, at) = self.owner.snapshot();
-        let mine = rows
-            .into_iter()
-            .filter(|row: &Row| sees(&self.by, &row.scope()));
-        for row in mine.collect::<Vec<_>>() {
-            self.send(Ok(wire::row(&row))).await?;
-        }
-        let end = wire::snapshot_end(self.owner.epoch(), seq, at, self.now());
-        self.send(Ok(end)).await?;
-        Some(seq)
-    }
-
-    async fn tell(&mut self, events: &[Arc<Recorded>]) -> Option<()> {
-        for recorded in events {
-            if sees(&self.by, &recorded.scope) {
-                let message = wire::recorded(recorded, self.prev);
-                self.prev = recorded.seq;
-                self.send(Ok(message)).await?;
-            }
-        }
-        Some(())
-    }
-
-    fn now(&self) -> Timestamp {
-        self.owner.now()
-    }
-
-    async fn send(&self, message: Result<WatchResponse, Status>) -> Option<()> {
-        self.to.send(message).await.ok()
-    }
-}
-
 #[tonic::async_trait]
 impl OperatorService for Server {
     type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
@@ -374,6 +282,7 @@ impl OperatorService for Server {
         &self,
         request: Request<WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
+        let local = self.is_local(&request);
         let caller = self.caller(Surface::Operator, &request)?;
         let by = caller.principal.clone();
         // A user sees their own runs, which is nothing that could be refused.
@@ -390,16 +299,8 @@ impl OperatorService for Server {
             }
             Some((_, seq)) => Some(seq),
         };
-        let (to, stream) = mpsc::channel(IN_FLIGHT);
-        let watcher = Watcher {
-            owner: self.owner.clone(),
-            stop: self.stop.clone(),
-            by,
-            to,
-            prev: 0,
-        };
-        tokio::spawn(watcher.run(after));
-        let stream = self.while_known(caller, ReceiverStream::new(stream));
+        let place = self.stream_place(&by, local)?;
+        let stream = self.while_known(caller, self.watching(by, after, place));
         Ok(Response::new(Box::pin(stream)))
     }
 

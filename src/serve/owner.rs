@@ -9,6 +9,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
@@ -24,10 +25,14 @@ use registry::{
     log::{Entry, Epoch, Log, LogError, Reader, Turn, Writes},
     state::Row,
 };
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::{
+    sync::{Notify, oneshot, watch},
+    time::Instant,
+};
 
 use super::{
     clock::{Believed, Clock},
+    metrics::Meter,
     reserve::Reserve,
     sealed::Sealer,
 };
@@ -44,8 +49,8 @@ const BATCH_DEADLINES: usize = 512;
 const RING_EVENTS: usize = 65_536;
 /// Events read from disk at once, for readers that are far behind.
 const PAGE_EVENTS: usize = 512;
-/// How long the thread sleeps at most, so that a jump of the clock is noticed.
-const NAP: Duration = Duration::from_secs(1);
+/// How long the thread sleeps at most, so that a jump of the clock is noticed, and that it is to end.
+const NAP: Duration = Duration::from_millis(200);
 
 /// The handle of the owning thread: submit a command, read, wait.
 #[derive(Clone)]
@@ -64,6 +69,10 @@ struct Shared {
     epoch: Epoch,
     clock: Believed,
     sealer: OnceLock<Sealer>,
+    meter: Meter,
+    reserve_spent: AtomicBool,
+    /// Whoever waits for the log to be closed.
+    closing: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 impl Shared {
@@ -130,6 +139,9 @@ impl Owner {
             committed: RwLock::new(working.clone()),
             clock,
             sealer: OnceLock::new(),
+            meter: Meter::default(),
+            reserve_spent: AtomicBool::new(false),
+            closing: Mutex::default(),
         });
         let (queue, jobs) = sync_channel(QUEUE_COMMANDS);
         let desk = Desk {
@@ -208,12 +220,32 @@ impl Owner {
             TrySendError::Full(_) => Refusal::Busy,
             TrySendError::Disconnected(_) => stopping(),
         })?;
+        self.shared.meter.queued();
         answered.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     /// The committed State, for a short look.
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
         read(&self.shared.committed)
+    }
+
+    /// What the thread has counted.
+    pub fn meter(&self) -> &Meter {
+        &self.shared.meter
+    }
+
+    /// Whether filing is refused because the disk is full.
+    pub fn is_reserve_spent(&self) -> bool {
+        self.shared.reserve_spent.load(Ordering::Relaxed)
+    }
+
+    /// Ends the thread once it has done what it is at: what was committed is moved into the log's file. What is submitted
+    /// from now on is refused.
+    pub async fn close(&self) {
+        let (closed, done) = oneshot::channel();
+        *lock(&self.shared.closing) = Some(closed);
+        // An error is the thread's end, too.
+        let _ = done.await;
     }
 
     /// Which log this is.
@@ -496,8 +528,11 @@ impl Desk {
                 },
             };
             let batch = drain(first, jobs);
+            self.shared.meter.taken(batch.len());
             if let Some(reserve) = &mut self.reserve {
                 reserve.restore(self.shared.clock.now());
+                let spent = reserve.is_spent();
+                self.shared.reserve_spent.store(spent, Ordering::Relaxed);
             }
             if !batch.is_empty() || self.is_due() {
                 self.turn(batch)?;
@@ -505,6 +540,11 @@ impl Desk {
             next = jobs.try_recv().ok();
             if next.is_none() {
                 self.log.rest()?;
+                if let Some(closed) = lock(&self.shared.closing).take() {
+                    self.log.close()?;
+                    let _ = closed.send(());
+                    return Ok(());
+                }
             }
         }
     }
@@ -543,13 +583,16 @@ impl Desk {
             answer(batch.answers);
             return Ok(());
         }
+        let from = Instant::now();
         match turn.commit(batch.writes) {
             Ok(()) => {
+                self.shared.meter.committed(from.elapsed(), &batch.recorded);
                 publish(&self.shared, &batch.recorded);
                 answer(batch.answers);
                 Ok(())
             }
             Err(LogError::Full(why)) => {
+                self.shared.meter.was_full();
                 self.working = read(&self.shared.committed).clone();
                 if let Some(reserve) = &mut self.reserve {
                     reserve.spend();

@@ -29,10 +29,24 @@ pub fn status(refusal: &Refusal) -> Status {
     let whole = rpc::Status {
         code: refusal.grpc(),
         message: message.clone(),
-        details: vec![detail],
+        details: [detail].into_iter().chain(again(refusal)).collect(),
     };
     let code = Code::from_i32(refusal.grpc());
     Status::with_details(code, message, whole.encode_to_vec().into())
+}
+
+/// When to come again, as every gRPC client knows it.
+fn again(refusal: &Refusal) -> Option<prost_types::Any> {
+    let Refusal::RateLimited { again } = refusal else {
+        return None;
+    };
+    let info = rpc::RetryInfo {
+        retry_delay: prost_types::Duration::try_from(*again).ok(),
+    };
+    Some(prost_types::Any {
+        type_url: "type.googleapis.com/google.rpc.RetryInfo".into(),
+        value: info.encode_to_vec(),
+    })
 }
 
 fn detail(refusal: &Refusal) -> pb::Refusal {
@@ -68,7 +82,8 @@ fn detail(refusal: &Refusal) -> pb::Refusal {
         | Refusal::Diverged
         | Refusal::NotNow(_)
         | Refusal::TooLarge { .. }
-        | Refusal::RateLimited
+        | Refusal::RateLimited { .. }
+        | Refusal::TooMany { .. }
         | Refusal::Busy
         | Refusal::NotFound(_)
         | Refusal::NotYours(_)
@@ -152,7 +167,14 @@ mod tests {
                 bytes: 300,
                 limit: 256,
             },
-            Refusal::RateLimited,
+            Refusal::RateLimited {
+                again: std::time::Duration::from_millis(7),
+            },
+            Refusal::TooMany {
+                what: "streams",
+                limit: 64,
+                who: "whoever calls ends some of theirs",
+            },
             Refusal::Diverged,
             Refusal::NotNow("it has no deadline".into()),
             Refusal::Busy,

@@ -1,6 +1,7 @@
 //! The program from outside.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod abuse;
 mod answers;
 mod arrows;
 mod audit;
@@ -23,6 +24,7 @@ mod history;
 mod house;
 mod hung;
 mod identity;
+mod operations;
 mod picture;
 mod pictures;
 mod proof;
@@ -43,6 +45,7 @@ mod secrets;
 mod server;
 mod steered;
 mod steering;
+mod streams;
 mod unclear;
 mod waiting;
 mod watch;

@@ -130,6 +130,27 @@ impl Server {
         child.wait().unwrap().code()
     }
 
+    /// The memory that it has, in KiB.
+    pub(crate) fn rss_kib(&self) -> u64 {
+        let pid = self.child.as_ref().unwrap().id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.unwrap().trim().trim_end_matches(" kB");
+        kib.parse().unwrap()
+    }
+
+    /// Sends a signal to it.
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let child = self.child.as_ref().unwrap();
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.take()?.wait().unwrap().code()
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }

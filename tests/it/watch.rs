@@ -383,7 +383,7 @@ async fn a_server_that_stops_ends_what_is_open_in_time() {
     say_much(&agent, &run, 500).await;
     let mut open_ones = vec![];
     for _ in 0..10 {
-        let mut stream = Stream::open(&house, "admin:root", None).await;
+        let mut stream = Stream::open(&house, "operator:ops", None).await;
         stream.snapshot().await;
         let mut messages = stream.messages;
         open_ones.push(tokio::spawn(async move {

@@ -19,6 +19,8 @@ pub const NAME: usize = 1024;
 pub const SAID: usize = 64 * 1024;
 /// What else a caller says of a run.
 pub const CONTEXT: usize = 16 * 1024;
+/// Questions of one tenant that wait at once, counted; what a foreign agent asks is taken all the same.
+pub const PENDING_COUNT: usize = 100_000;
 /// Labels of one approval, counted.
 pub const LABELS_COUNT: usize = 32;
 /// Tasks of one run, counted.

@@ -3,6 +3,8 @@
 //! The variants stand in the order in which they are looked for (DESIGN §4.5); one table maps each
 //! to one gRPC code and one HTTP status.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::{digest::Digest, escalation::ItemId, form::FieldError, time::Timestamp, who::Name};
@@ -27,8 +29,21 @@ pub enum Refusal {
         limit: usize,
     },
     /// Too many requests of one principal.
-    #[error("too many requests; try again in a moment")]
-    RateLimited,
+    #[error("too many requests of yours; the same one is taken in {} ms", again.as_millis() + 1)]
+    RateLimited {
+        /// In how long the same request would be taken.
+        again: Duration,
+    },
+    /// As many as there may be are there already.
+    #[error("too many {what}: there may be {limit}; {who}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there may be.
+        limit: u64,
+        /// Who can make room, and how.
+        who: &'static str,
+    },
     /// The queue is full; the same request may be sent again.
     #[error("busy; send the same request again in a moment")]
     Busy,
@@ -112,7 +127,8 @@ impl Refusal {
             Self::Unauthenticated(_) => ("unauthenticated", 16, 401),
             Self::Invalid(_) => ("invalid", 3, 400),
             Self::TooLarge { .. } => ("too_large", 8, 413),
-            Self::RateLimited => ("rate_limited", 8, 429),
+            Self::RateLimited { .. } => ("rate_limited", 8, 429),
+            Self::TooMany { .. } => ("too_many", 8, 429),
             Self::Busy => ("busy", 8, 429),
             Self::NotFound(_) => ("not_found", 5, 404),
             Self::NotYours(_) => ("not_yours", 7, 403),

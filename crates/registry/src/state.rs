@@ -41,6 +41,8 @@ pub struct State {
     runs: BTreeMap<RunId, Arc<Run>>,
     runs_by_key: HashMap<RunKey, RunId>,
     pending: BTreeMap<ApprovalId, Arc<Pending>>,
+    /// How many wait, of those that have any.
+    waiting: HashMap<Tenant, usize>,
     settled: BTreeMap<ApprovalId, Arc<Settled>>,
     latest: HashMap<(RunId, Untrusted), ApprovalId>,
     keys: HashMap<(Tenant, Key), ApprovalId>,
@@ -143,6 +145,11 @@ impl State {
     /// A question that waits.
     pub fn pending(&self, id: ApprovalId) -> Option<&Arc<Pending>> {
         self.pending.get(&id)
+    }
+
+    /// How many approvals of a tenant wait.
+    pub fn waiting(&self, tenant: &Tenant) -> usize {
+        self.waiting.get(tenant).copied().unwrap_or_default()
     }
 
     /// All questions that wait, oldest first.
@@ -455,7 +462,10 @@ impl State {
         if let Some(due) = pending.due() {
             self.deadlines.insert((due, approval.id.into()));
         }
-        self.pending.insert(approval.id, pending);
+        let tenant = approval.from.tenant.clone();
+        if self.pending.insert(approval.id, pending).is_none() {
+            *self.waiting.entry(tenant).or_default() += 1;
+        }
     }
 
     fn put_settled(&mut self, settled: Arc<Settled>) {
@@ -646,6 +656,13 @@ impl State {
         let Some(pending) = self.pending.remove(&id) else {
             return;
         };
+        let tenant = &pending.approval.from.tenant;
+        if let Some(count) = self.waiting.get_mut(tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(tenant);
+            }
+        }
         if let Some(due) = pending.due() {
             self.deadlines.remove(&(due, id.into()));
         }

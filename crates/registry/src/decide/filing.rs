@@ -33,10 +33,29 @@ pub(super) fn file(state: &State, by: &Principal, filed: &File, now: Timestamp) 
             let run = run?;
             match stopping(state, run) {
                 Some(refusal) => Err(refusal),
-                None => file_in(state, by, run, filed, now),
+                None => {
+                    let events = file_in(state, by, run, filed, now)?;
+                    has_room(state, by, &events, limits::PENDING_COUNT)?;
+                    Ok(events)
+                }
             }
         }
     }
+}
+
+/// Whether the tenant may have one more question wait. One that takes the place of another is no more.
+fn has_room(state: &State, by: &Principal, events: &[Event], limit: usize) -> Result<(), Refusal> {
+    let asks = |event: &Event| matches!(event, Event::ApprovalRequested { .. });
+    let withdraws = |event: &Event| matches!(event, Event::ApprovalWithdrawn { .. });
+    let more = events.iter().any(asks) && !events.iter().any(withdraws);
+    if more && state.waiting(by.tenant()) >= limit {
+        return Err(Refusal::TooMany {
+            what: "questions of this tenant wait",
+            limit: limit as u64,
+            who: "an operator makes room by answering or dismissing some, an agent by withdrawing its own",
+        });
+    }
+    Ok(())
 }
 
 /// The first filing under a key is the one that counts (DESIGN §4.1.3), also when its run has ended or is forgotten.

@@ -58,6 +58,14 @@ pub trait Log: Send {
     fn rest(&mut self) -> Result<(), LogError> {
         Ok(())
     }
+
+    /// Before it ends: what was committed is all in one file.
+    ///
+    /// # Errors
+    /// [`LogError`], if the disk fails.
+    fn close(&mut self) -> Result<(), LogError> {
+        Ok(())
+    }
 }
 
 /// One turn of writing. Dropped without a commit, it leaves nothing behind.

@@ -271,6 +271,10 @@ impl Log for Sqlite {
         }
         Ok(())
     }
+
+    fn close(&mut self) -> Result<(), LogError> {
+        self.file.checkpoint("TRUNCATE").map(drop)
+    }
 }
 
 struct SqliteTurn<'a> {

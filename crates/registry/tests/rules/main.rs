@@ -4,6 +4,7 @@
 mod chance;
 mod ladder;
 mod model;
+mod quota;
 mod roles;
 mod script;
 mod wishes;
