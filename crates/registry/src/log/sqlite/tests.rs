@@ -88,6 +88,7 @@ const AS_SCHEMA_1: &str = "
     CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
     CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
     DROP INDEX ev_asked;
+    DROP INDEX ev_about;
     DROP TABLE sealed;
     UPDATE meta SET v = 1 WHERE k = 'schema';
 ";
