@@ -34,6 +34,7 @@ pub mod home;
 pub mod identity;
 pub mod owner;
 pub mod reserve;
+pub mod retention;
 pub mod sealed;
 pub mod stop;
 

@@ -282,6 +282,8 @@ struct Watcher {
     by: Principal,
     to: mpsc::Sender<Result<WatchResponse, Status>>,
     prev: Seq,
+    /// The newest event of which all that it may see was told.
+    passed: Seq,
 }
 
 impl Watcher {
@@ -290,7 +292,7 @@ impl Watcher {
             Some(seq) => seq,
             None => self.begin().await?,
         };
-        self.prev = after;
+        (self.prev, self.passed) = (after, after);
         let mut cursor = self.owner.cursor(after);
         let mut tick = Instant::now() + TICK;
         loop {
@@ -312,8 +314,8 @@ impl Watcher {
                 }
                 Some(Ok(Some(events))) => self.tell(&events).await?,
                 Some(Err(_)) => {
-                    let (head, now) = (self.prev, self.now());
-                    self.send(Ok(wire::tick(head, now))).await?;
+                    let (passed, now) = (self.passed, self.now());
+                    self.send(Ok(wire::tick(passed, now))).await?;
                     tick = Instant::now() + TICK;
                 }
             }
@@ -341,6 +343,7 @@ impl Watcher {
                 self.prev = recorded.seq;
                 self.send(Ok(message)).await?;
             }
+            self.passed = recorded.seq;
         }
         Some(())
     }
@@ -375,7 +378,14 @@ impl OperatorService for Server {
             Some((_, seq)) if seq > self.owner.state().head() => {
                 return Err(status(&Refusal::Diverged));
             }
-            Some((_, seq)) => Some(seq),
+            Some((_, seq)) => {
+                let floor = self.owner.read_log(|log| log.floor()).await;
+                let floor = floor.map_err(|refusal| status(&refusal))?;
+                if seq < floor {
+                    return Err(status(&Refusal::Compacted { floor }));
+                }
+                Some(seq)
+            }
         };
         let (to, stream) = mpsc::channel(IN_FLIGHT);
         let watcher = Watcher {
@@ -384,6 +394,7 @@ impl OperatorService for Server {
             by,
             to,
             prev: 0,
+            passed: 0,
         };
         tokio::spawn(watcher.run(after));
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))

@@ -21,12 +21,17 @@ use registry::{
     command::{Found, Need, Observation},
     decide::{self, Reply},
     escalation::Closed,
-    log::{Entry, Epoch, Log, LogError, Reader, Turn, Writes},
+    log::{Entry, Epoch, Log, LogError, Reader, Swept, Turn, Writes},
     state::Row,
 };
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::{clock::Clock, reserve::Reserve, sealed::Sealer};
+use super::{
+    clock::Clock,
+    reserve::Reserve,
+    retention::{Retention, Sweeper},
+    sealed::Sealer,
+};
 
 /// Commands that may wait; past it, callers are told `Busy`.
 const QUEUE_COMMANDS: usize = 8192;
@@ -59,6 +64,7 @@ struct Shared {
     reader: Mutex<Box<dyn Reader>>,
     epoch: Epoch,
     clock: Clock,
+    retention: OnceLock<Retention>,
     sealer: OnceLock<Sealer>,
 }
 
@@ -121,6 +127,7 @@ impl Owner {
             waiters: Mutex::default(),
             reader: Mutex::new(log.reader()?),
             epoch: log.epoch().clone(),
+            retention: OnceLock::new(),
             committed: RwLock::new(working.clone()),
             clock,
             sealer: OnceLock::new(),
@@ -130,6 +137,8 @@ impl Owner {
             reader: log.reader()?,
             log,
             working,
+            sweeper: Sweeper::new(shared.clock.now()),
+            swept: Vec::new(),
             shared: shared.clone(),
             reserve,
         };
@@ -150,11 +159,7 @@ impl Owner {
     ///
     /// # Errors
     /// [`Refusal::Unavailable`] if they cannot be read.
-    pub async fn opened(
-        &self,
-        by: &Name,
-        settled: Arc<Settled>,
-    ) -> Result<Arc<Settled>, Refusal> {
+    pub async fn opened(&self, by: &Name, settled: Arc<Settled>) -> Result<Arc<Settled>, Refusal> {
         let decision = settled.decision();
         let sealed = decision.is_some_and(|decision| decision.answers.has_sealed());
         if !sealed || settled.approval.filed_by != *by {
@@ -167,7 +172,8 @@ impl Owner {
         let sealer = self.shared.sealer().map_err(Refusal::Unavailable)?;
         let secrets = sealer.open(id, &sealed).ok_or_else(|| {
             Refusal::Unavailable(
-                "the secret answers were sealed with another key than the server's sealed.key".into(),
+                "the secret answers were sealed with another key than the server's sealed.key"
+                    .into(),
             )
         })?;
         Ok(Arc::new(settled.opened(&secrets)))
@@ -206,6 +212,11 @@ impl Owner {
             TrySendError::Disconnected(_) => stopping(),
         })?;
         answered.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Trims the content of what ended longer ago than that, from now on. What was said first counts.
+    pub fn keep(&self, retention: Retention) {
+        let _ = self.shared.retention.set(retention);
     }
 
     /// The committed State, for a short look.
@@ -290,8 +301,9 @@ impl Owner {
     /// # Errors
     /// [`Refusal::NotFound`], or [`Refusal::Unavailable`] if it cannot be read.
     pub async fn detail(&self, id: ApprovalId) -> Result<Detail, Refusal> {
-        let bytes = self.read_log(move |reader| reader.detail(id)).await?;
-        let bytes = bytes.ok_or(Refusal::NotFound("approval"))?;
+        let look = move |reader: &dyn Reader| Ok((reader.detail(id)?, reader.floor()?));
+        let (bytes, floor) = self.read_log(look).await?;
+        let bytes = bytes.ok_or(Refusal::Compacted { floor })?;
         Detail::from_bytes(&bytes).map_err(|error| Refusal::Unavailable(error.to_string()))
     }
 
@@ -433,8 +445,16 @@ impl Cursor {
 
     async fn on_disk(&self) -> Option<Vec<Arc<Recorded>>> {
         let (shared, after) = (self.owner.clone(), self.after);
-        let read = move || lock(&shared.reader).read(after, PAGE_EVENTS);
-        let events = tokio::task::spawn_blocking(read).await.ok()?.ok()?;
+        let read = move || {
+            let reader = lock(&shared.reader);
+            let events = reader.read(after, PAGE_EVENTS)?;
+            // Looked at afterwards: whoever read past something that was trimmed sees it here.
+            Ok::<_, LogError>((events, reader.floor()?))
+        };
+        let (events, floor) = tokio::task::spawn_blocking(read).await.ok()?.ok()?;
+        if floor > after {
+            return None;
+        }
         Some(events.into_iter().map(Arc::new).collect())
     }
 }
@@ -456,6 +476,9 @@ struct Desk {
     working: State,
     shared: Arc<Shared>,
     reserve: Option<Reserve>,
+    sweeper: Sweeper,
+    /// What was trimmed, and has to be recorded.
+    swept: Vec<Event>,
 }
 
 /// The events of one turn, before they are committed.
@@ -491,21 +514,50 @@ impl Desk {
             if let Some(reserve) = &mut self.reserve {
                 reserve.restore(self.shared.clock.now());
             }
-            if !batch.is_empty() || self.is_due() {
+            if !batch.is_empty() || self.is_due() || !self.swept.is_empty() {
                 self.turn(batch)?;
             }
             next = jobs.try_recv().ok();
             if next.is_none() {
                 self.log.rest()?;
             }
+            self.sweep()?;
+        }
+    }
+
+    /// One slice, where it is time for one; what a whole sweep took is recorded by the next turn.
+    fn sweep(&mut self) -> Result<(), LogError> {
+        let now = self.shared.clock.now();
+        let retention = self.shared.retention.get();
+        let sweep = retention.and_then(|retention| self.sweeper.next(*retention, now));
+        let Some(sweep) = sweep else { return Ok(()) };
+        match self.log.trim(&sweep) {
+            Ok(swept) => {
+                self.sweeper.came(&swept);
+                if let Swept::Done(tally) = swept {
+                    let told = |(tenant, trimmed)| Event::HistoryTrimmed { tenant, trimmed };
+                    self.swept = tally.into_iter().map(told).collect();
+                }
+                Ok(())
+            }
+            Err(why @ (LogError::Locked(_) | LogError::Full(_))) => {
+                self.sweeper.later(&why);
+                Ok(())
+            }
+            Err(broken) => Err(broken),
         }
     }
 
     fn nap(&self) -> Duration {
         let now = self.shared.clock.now();
         let due = self.working.next_deadline();
-        due.map_or(NAP, |due| due.since(now) + Duration::from_millis(1))
-            .min(NAP)
+        let due = due.map_or(NAP, |due| due.since(now) + Duration::from_millis(1));
+        let swept = match (self.swept.is_empty(), self.shared.retention.get()) {
+            (false, _) => Duration::ZERO,
+            (true, Some(_)) => self.sweeper.pause(),
+            (true, None) => NAP,
+        };
+        due.min(swept).min(NAP)
     }
 
     fn is_due(&self) -> bool {
@@ -527,6 +579,7 @@ impl Desk {
             working: &mut self.working,
             shared: &self.shared,
             reader: &*self.reader,
+            swept: std::mem::take(&mut self.swept),
             filing_refused: self.reserve.as_ref().is_some_and(Reserve::is_spent),
         };
         let batch = desk.decide(&mut *turn, jobs)?;
@@ -620,6 +673,7 @@ struct Decider<'a> {
     working: &'a mut State,
     shared: &'a Shared,
     reader: &'a dyn Reader,
+    swept: Vec<Event>,
     filing_refused: bool,
 }
 
@@ -636,6 +690,8 @@ impl Decider<'_> {
         let deadline = Name::system("deadline");
         let passed = decide::overdue(self.working, now, BATCH_DEADLINES);
         fold(self.working, &mut batch, passed, &deadline, None, now);
+        let (swept, retention) = (std::mem::take(&mut self.swept), Name::system("retention"));
+        fold(self.working, &mut batch, swept, &retention, None, now);
         for mut job in jobs {
             let judged = self.judge(&mut job.command, now)?;
             let judged = judged.and_then(|events| {
@@ -671,7 +727,8 @@ impl Decider<'_> {
         for event in events {
             match (event, wish) {
                 (
-                    Event::ApprovalGranted { id, decision } | Event::ApprovalRejected { id, decision },
+                    Event::ApprovalGranted { id, decision }
+                    | Event::ApprovalRejected { id, decision },
                     Wish::Decide(decide),
                 ) if decision.answers.has_sealed() => {
                     let given = decide.form.read(&decide.answers);

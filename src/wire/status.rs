@@ -66,6 +66,7 @@ fn detail(refusal: &Refusal) -> pb::Refusal {
         Refusal::Unauthenticated(_)
         | Refusal::Invalid(_)
         | Refusal::Diverged
+        | Refusal::Compacted { .. }
         | Refusal::NotNow(_)
         | Refusal::TooLarge { .. }
         | Refusal::RateLimited
@@ -154,6 +155,7 @@ mod tests {
             },
             Refusal::RateLimited,
             Refusal::Diverged,
+            Refusal::Compacted { floor: 7 },
             Refusal::NotNow("it has no deadline".into()),
             Refusal::Busy,
             Refusal::NotFound("approval"),
