@@ -320,6 +320,9 @@ pub(crate) struct File {
     /// Approving asks once more
     #[arg(long)]
     pub(crate) high_risk: bool,
+    /// How many different people have to approve it, none of them whoever asks; one no is enough
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16), value_name = "N")]
+    pub(crate) votes: u8,
 }
 
 #[derive(Args, Debug)]

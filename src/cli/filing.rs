@@ -104,6 +104,7 @@ fn filing(file: args::File, key: Key) -> Result<Filing, Stopped> {
         } else {
             Risk::Normal
         },
+        votes: file.votes,
     })
 }
 

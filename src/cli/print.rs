@@ -113,6 +113,12 @@ pub(crate) fn ended_item(settled: &Settled, run: Option<&Run>) -> Value {
     if let Some(decision) = settled.decision() {
         item.insert("decision".into(), decided(decision));
     }
+    if !settled.votes.is_empty() {
+        item.insert(
+            "votes".into(),
+            json!(settled.votes.iter().map(decided).collect::<Vec<_>>()),
+        );
+    }
     if let Outcome::Withdrawn(why) = &settled.outcome {
         item.insert("why".into(), json!(why));
         item.insert("why_text".into(), json!(why.words()));
@@ -205,6 +211,11 @@ pub(crate) fn with_waiting(item: Value, pending: &Pending) -> Value {
     map.insert("refused_attempts".into(), json!(pending.attempts));
     map.insert("deadline_passed_at".into(), time(pending.passed_at));
     map.insert("ends_soon".into(), json!(pending.ends_soon()));
+    map.insert(
+        "votes".into(),
+        json!(pending.votes.iter().map(decided).collect::<Vec<_>>()),
+    );
+    map.insert("votes_needed".into(), json!(pending.approval.votes));
     Value::Object(map)
 }
 
@@ -335,7 +346,16 @@ pub(crate) fn ended_line(settled: &Settled) -> String {
     let approval = &settled.approval;
     let (by, note) = match (settled.decision(), &settled.outcome) {
         (Some(decision), _) => {
-            let by = format!("by {}{}", by_whom(decision), answered(&decision.answers));
+            let votes = settled
+                .votes
+                .iter()
+                .map(|vote| format!(" and {}", by_whom(vote)));
+            let votes: String = votes.collect();
+            let by = format!(
+                "by {}{votes}{}",
+                by_whom(decision),
+                answered(&decision.answers)
+            );
             (by, quoted(&decision.note))
         }
         (None, Outcome::Withdrawn(why)) => (why.words(), quoted(words_of(why))),

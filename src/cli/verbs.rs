@@ -24,7 +24,7 @@ use super::{
 use crate::{
     connect::{CallError, Client, Feed, RetryNow},
     serve::{clock::Clock, home::Home, identity::go_together, owner::randomness},
-    wire::pilothouse::{Asked, Got, ListWish, Open},
+    wire::pilothouse::{Asked, Decided, Got, ListWish, Open},
 };
 
 /// The largest page that a server gives.
@@ -337,8 +337,15 @@ pub(crate) async fn decide(place: &Place, answer: Answer, verdict: Verdict) -> R
         past: None,
         decided_before: None,
     };
-    let settled = client.decide(&decide).await?;
-    print::line(print::ended_line(&settled))?;
+    let words = match client.decide(&decide).await? {
+        Decided::Settled(settled) => print::ended_line(&settled),
+        Decided::Voted(pending) => format!(
+            "{}  {}: more people have to approve it",
+            pending.approval.id,
+            pending.yes()
+        ),
+    };
+    print::line(words)?;
     Ok(exit::DONE)
 }
 

@@ -42,8 +42,8 @@ use crate::wire::{
         agent_service_client::AgentServiceClient, operator_service_client::OperatorServiceClient,
     },
     pilothouse::{
-        self as wire, Awaited, DriftReport, Filed, Garbled, Got, Item, ListWish, Me, Opening,
-        RunRecord,
+        self as wire, Awaited, Decided, DriftReport, Filed, Garbled, GateSays, Got, Item, ListWish,
+        Me, Opening, RunRecord,
     },
     status::{Told, refused},
 };
@@ -273,7 +273,7 @@ impl Client {
     ///
     /// # Errors
     /// [`CallError`].
-    pub async fn decide(&self, decide: &Decide) -> Result<Settled, CallError> {
+    pub async fn decide(&self, decide: &Decide) -> Result<Decided, CallError> {
         let request = wire::ask_decide(decide);
         self.person(request, Operator::decide, wire::decided_as)
             .await
@@ -317,7 +317,8 @@ impl Client {
     /// [`CallError`].
     pub async fn open_run(&self, run: &Opening) -> Result<RunId, CallError> {
         let request = wire::ask_open_run(run);
-        self.work(request, Agent::open_run, wire::opened_as).await
+        let opened = self.work(request, Agent::open_run, wire::opened_as).await?;
+        Ok(opened.run)
     }
 
     /// A run ends, or only its turn.
@@ -382,6 +383,18 @@ impl Client {
         match filing.key {
             Some(_) => self.work(request, Agent::file, wire::filed_as).await,
             None => self.agent_call(request, Agent::file, wire::filed_as).await,
+        }
+    }
+
+    /// May this call run? Sent again where it has a key, so it counts once.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn gate(&self, run: RunId, filing: &Filing) -> Result<GateSays, CallError> {
+        let request = wire::ask_gate(run, filing);
+        match filing.key {
+            Some(_) => self.work(request, Agent::gate, wire::gate_said).await,
+            None => self.agent_call(request, Agent::gate, wire::gate_said).await,
         }
     }
 

@@ -126,6 +126,7 @@ fn row() -> WatchResponse {
         opened_by: Name::parse("agent:probe").unwrap(),
         parent: None,
         can_resume: false,
+        mode: Default::default(),
         opened_at: now(),
         state: RunState::Running,
         presence: Presence::Attached,

@@ -251,7 +251,8 @@ pub(super) fn settle_own(model: &mut Model) {
     let state = &model.state;
     let overtaken = model.sent.iter().find_map(|(id, sent)| {
         let settled = state.settled(*id)?;
-        let ours = settled.decision().map(|decision| &decision.id) == Some(&sent.submit.decision);
+        let mut decisions = settled.votes.iter().chain(settled.decision());
+        let ours = decisions.any(|decision| decision.id == sent.submit.decision);
         let wish = words::wish(sent.submit.verdict);
         (!ours).then(|| {
             format!(
@@ -260,7 +261,14 @@ pub(super) fn settle_own(model: &mut Model) {
             )
         })
     });
-    model.sent.retain(|id, _| state.pending(*id).is_some());
+    let cast = |submit: &Submit, pending: &registry::Pending| {
+        let mut votes = pending.votes.iter();
+        votes.any(|vote| vote.id == submit.decision)
+    };
+    model.sent.retain(|id, sent| {
+        let pending = state.pending(*id);
+        pending.is_some_and(|pending| !cast(&sent.submit, pending))
+    });
     model.refused.retain(|id, _| state.pending(*id).is_some());
     if let Some(words) = overtaken {
         model.warn(words);

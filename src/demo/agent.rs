@@ -535,6 +535,7 @@ fn filing(target: &str, title: &str, subject: Subject, detail: Detail) -> Filing
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
     }
 }
 

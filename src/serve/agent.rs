@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use registry::{
-    ApprovalId, Principal, Refusal, RunId, Wish,
+    ApprovalId, Principal, Refusal, RunId, Untrusted, Wish,
     approval::WaitTimeout,
-    decide::Reply,
+    command::GateCall,
+    decide::{Gated, Reply},
+    policy,
     run::Presence,
     who::{Verb, may},
 };
@@ -23,11 +25,12 @@ use crate::wire::{
     pb::pilothouse::v1::{
         AckControlRequest, AckControlResponse, AwaitRequest, AwaitResponse, ClaimRequest,
         ClaimResponse, ControlsRequest, EndRunRequest, EndRunResponse, FileRequest, FileResponse,
-        HeartbeatRequest, HeartbeatResponse, OpenRunRequest, OpenRunResponse, ReportAppliedRequest,
-        ReportAppliedResponse, ReportDriftRequest, ReportDriftResponse, ReportPlanRequest,
-        ReportPlanResponse, ReportStartedRequest, ReportStartedResponse, ReportTaskRequest,
-        ReportTaskResponse, RestoreRequest, RestoreResponse, SayRequest, SayResponse,
-        WithdrawRequest, WithdrawResponse, agent_service_server::AgentService,
+        GateRequest, GateResponse, HeartbeatRequest, HeartbeatResponse, OpenRunRequest,
+        OpenRunResponse, ReportAppliedRequest, ReportAppliedResponse, ReportDriftRequest,
+        ReportDriftResponse, ReportPlanRequest, ReportPlanResponse, ReportStartedRequest,
+        ReportStartedResponse, ReportTaskRequest, ReportTaskResponse, RestoreRequest,
+        RestoreResponse, SayRequest, SayResponse, WithdrawRequest, WithdrawResponse,
+        agent_service_server::AgentService,
     },
     pilothouse as wire,
     status::status,
@@ -100,6 +103,18 @@ impl Server {
             let _ = self.owner.submit(by.clone(), here).await;
         }
         !detached
+    }
+
+    /// What was filed, as its agent is told.
+    async fn filed(
+        &self,
+        by: &Principal,
+        id: ApprovalId,
+        warnings: Vec<String>,
+    ) -> Result<FileResponse, Refusal> {
+        let stands = self.owner.approval(by.tenant(), id).await?;
+        self.hear(stands.approval().run, by).await;
+        Ok(wire::filed(stands.approval(), warnings))
     }
 
     pub(super) fn randomness(&self) -> Result<u128, Status> {
@@ -177,13 +192,15 @@ impl AgentService for Server {
         let by = self.agent(&request)?;
         let id = RunId::mint(self.owner.now(), self.randomness()?);
         let wish = wire::open_run(request.into_inner(), &by, id);
-        match self.wish(by.clone(), wish).await? {
-            Reply::Run(run) => {
-                self.hear(run, &by).await;
-                Ok(Response::new(wire::opened(run)))
-            }
-            _ => Err(Status::internal("a run was opened and is not there")),
-        }
+        let wish = wish.map_err(|refusal| status(&refusal))?;
+        let dropped = dropped(&wish, &by);
+        let Reply::Run(run) = self.submit(by.clone(), wish).await? else {
+            return Err(Status::internal("a run was opened and is not there"));
+        };
+        self.hear(run, &by).await;
+        let run = self.owner.state().run(run).cloned();
+        let run = run.ok_or_else(|| status(&Refusal::RunOver))?;
+        Ok(Response::new(wire::opened(&run, dropped)))
     }
 
     async fn end_run(
@@ -224,16 +241,43 @@ impl AgentService for Server {
     async fn file(&self, request: Request<FileRequest>) -> Result<Response<FileResponse>, Status> {
         let by = self.agent(&request)?;
         let id = ApprovalId::mint(self.owner.now(), self.randomness()?);
-        let wish = wire::file(request.into_inner(), id).map_err(|refusal| status(&refusal))?;
+        let mut wish = wire::file(request.into_inner(), id).map_err(|refusal| status(&refusal))?;
+        if let Wish::File(file) = &mut wish {
+            self.gate.raise(&mut file.filing);
+        }
         let warnings = warnings(&wish);
         let reply = self.submit(by.clone(), wish).await?;
         let Reply::Approval(id) = reply else {
             return Err(Status::internal("an approval was filed and is not there"));
         };
-        let stands = self.owner.approval(by.tenant(), id).await;
-        let stands = stands.map_err(|refusal| status(&refusal))?;
-        self.hear(stands.approval().run, &by).await;
-        Ok(Response::new(wire::filed(stands.approval(), warnings)))
+        let filed = self.filed(&by, id, warnings).await;
+        filed.map(Response::new).map_err(|refusal| status(&refusal))
+    }
+
+    async fn gate(&self, request: Request<GateRequest>) -> Result<Response<GateResponse>, Status> {
+        let by = self.agent(&request)?;
+        let id = ApprovalId::mint(self.owner.now(), self.randomness()?);
+        let file = wire::gate(request.into_inner(), id).map_err(|refusal| status(&refusal))?;
+        let filing = &file.filing;
+        let args = filing.detail.args.as_ref().map_or("{}", Untrusted::raw);
+        let tool = filing.subject.tool().map_or("", Untrusted::raw);
+        let ruling = self.gate.ruling(tool, args);
+        self.hear(file.run, &by).await;
+        let wish = Wish::Gate(Box::new(GateCall { file, ruling }));
+        let says = match self.submit(by.clone(), wish).await? {
+            Reply::Gated(Gated::Free) => wire::free(),
+            Reply::Gated(Gated::Blocked(id, missing)) => wire::blocked(id, &missing),
+            Reply::Gated(Gated::Asked(id)) => {
+                let filed = self.filed(&by, id, Vec::new()).await;
+                wire::gate_asked(filed.map_err(|refusal| status(&refusal))?)
+            }
+            _ => {
+                return Err(Status::internal(
+                    "a call was gated, and the gate says nothing",
+                ));
+            }
+        };
+        Ok(Response::new(says))
     }
 
     async fn r#await(
@@ -359,6 +403,17 @@ impl AgentService for Server {
             .await?;
         Ok(Response::new(AckControlResponse {}))
     }
+}
+
+/// What of a run's opening is not believed of `by`.
+fn dropped(wish: &Wish, by: &Principal) -> Vec<String> {
+    let Wish::OpenRun(open) = wish else {
+        return Vec::new();
+    };
+    let admitted = policy::admit(&open.context, &open.origin, by.is_internal());
+    admitted
+        .map(|admitted| admitted.dropped)
+        .unwrap_or_default()
 }
 
 /// Forms that cannot be declined with one key (case A31): the one who files can mend that.

@@ -15,6 +15,7 @@ use tokio_stream::{
 use tonic::{Request, Status, service::Routes, transport::server::TcpIncoming};
 
 use self::{
+    gate::Gate,
     identity::{Caller, Identity, Surface},
     owner::Owner,
     presence::Leases,
@@ -30,6 +31,7 @@ use crate::wire::{
 
 pub mod checkpoint;
 pub mod clock;
+pub mod gate;
 pub mod home;
 pub mod identity;
 pub mod owner;
@@ -62,6 +64,7 @@ pub struct Server {
     leases: Leases,
     waits: Waits,
     patience: Duration,
+    gate: std::sync::Arc<Gate>,
     stop: Stop,
 }
 
@@ -85,8 +88,16 @@ impl Server {
             leases: Leases::default(),
             waits: Waits::default(),
             patience: agent::default_patience(),
+            gate: Default::default(),
             stop,
         }
+    }
+
+    /// The same, with rules for what has to be asked about.
+    #[must_use]
+    pub fn gated(mut self, gate: Gate) -> Self {
+        self.gate = gate.into();
+        self
     }
 
     /// Answers until it is told to stop; then open calls end within a few seconds.

@@ -139,7 +139,7 @@ impl Server {
         };
         match self.owner.approval(&tenant, id).await? {
             Stands::Settled(settled) => Ok(wire::decided(&settled)),
-            Stands::Pending(_) => Err(Refusal::StillPending),
+            Stands::Pending(pending) => Ok(wire::voted(&pending)),
         }
     }
 

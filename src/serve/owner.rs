@@ -92,6 +92,7 @@ impl Job {
             Wish::File(file) | Wish::Observe(Observation::Asked(file)) => {
                 frame + file.filing.detail.bytes()
             }
+            Wish::Gate(wish) => frame + wish.file.filing.detail.bytes(),
             Wish::Say { text, .. } => frame + text.raw().len(),
             _ => frame,
         }
@@ -853,6 +854,7 @@ fn ends_something(wish: &Wish) -> bool {
         Wish::Observe(_) => true,
         Wish::OpenRun(_)
         | Wish::File(_)
+        | Wish::Gate(_)
         | Wish::ReportTask { .. }
         | Wish::ReportPlan { .. }
         | Wish::ReportDrift(_)
@@ -884,7 +886,8 @@ fn run_of(wish: &Wish) -> Option<RunId> {
 /// What is large goes to disk beside its event, in the same commit.
 fn keep_detail(writes: &mut Writes, job: &Job, events: &[Event]) {
     let filed = match &job.command.wish {
-        Wish::File(file) | Wish::Observe(Observation::Asked(file)) => Some(file),
+        Wish::File(file) | Wish::Observe(Observation::Asked(file)) => Some(&**file),
+        Wish::Gate(wish) => Some(&wish.file),
         _ => None,
     };
     let new = |event: &Event| matches!(event, Event::ApprovalRequested { .. });

@@ -488,6 +488,7 @@ pub(crate) fn asking(call: &str, args: &str) -> Filing {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
     }
 }
 

@@ -49,6 +49,7 @@ fn call(run: RunId, target: &str) -> Filing {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Thread,
         risk: Risk::Normal,
+        votes: 1,
     }
 }
 

@@ -52,6 +52,7 @@ fn asking(key: &str) -> Filing {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
     }
 }
 
@@ -114,7 +115,10 @@ async fn work(client: Client, name: usize, over: Arc<AtomicBool>) -> Told {
         let wish = deciding(&filed, &key, verdict);
         match until_heard(&over, async || client.decide(&wish).await).await {
             Some(Ok(settled)) => {
-                assert_eq!(settled.decision().unwrap().id, wish.decision);
+                assert_eq!(
+                    settled.settled().unwrap().decision().unwrap().id,
+                    wish.decision
+                );
                 told.decided
                     .push((filed.id, wish.decision.clone(), verdict));
             }

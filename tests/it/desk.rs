@@ -218,5 +218,6 @@ pub(crate) fn tool_call(target: &str, args: &str, form: Vec<Field>) -> Filing {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
     }
 }

@@ -28,6 +28,7 @@ mod scripted;
 mod server;
 mod steered;
 mod steering;
+mod trimmed;
 mod watch;
 mod wire_limits;
 

@@ -18,7 +18,7 @@ use pilothouse::{
         Listeners, Server, clock::Clock, identity::Identity, listen_on_loopback, owner::Owner,
         stop::Stop,
     },
-    wire::pilothouse::{Asked, DriftReport, ListWish, Open, Opening},
+    wire::pilothouse::{Asked, Decided, DriftReport, ListWish, Open, Opening},
 };
 use registry::{
     Approval, ApprovalId, Command, Principal, Refusal, Run, RunId, Seq, Timestamp, Untrusted, Wish,
@@ -36,7 +36,8 @@ use crate::{
     script::{BEGINNING, Line, World, play, principal},
     wishes::{
         Known, command, list, shown_claimed, shown_closed, shown_drifts, shown_escalation,
-        shown_level, shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+        shown_gated, shown_level, shown_order, shown_orders, shown_pending, shown_run,
+        shown_settled, word,
     },
 };
 
@@ -319,8 +320,11 @@ impl OverGrpc<'_> {
                 }
                 Wish::Withdraw { id, reason, .. } => done(client.withdraw(id, &reason).await),
                 Wish::Decide(decide) => {
-                    let settled = client.decide(&decide).await.map_err(told)?;
-                    assert_eq!(settled.approval.id, decide.id);
+                    let of = match client.decide(&decide).await.map_err(told)? {
+                        Decided::Settled(settled) => settled.approval.id,
+                        Decided::Voted(pending) => pending.approval.id,
+                    };
+                    assert_eq!(of, decide.id);
                     Ok(Reply::Approval(decide.id))
                 }
                 Wish::Extend { id, span, .. } => {
@@ -374,6 +378,7 @@ impl OverGrpc<'_> {
                 | Wish::GiveUp { .. }
                 | Wish::Observe(_)
                 | Wish::HandOver { .. }
+                | Wish::Gate(_)
                 | Wish::Ack(_) => {
                     return self
                         .owner
@@ -392,6 +397,7 @@ impl OverGrpc<'_> {
             (Reply::Done, _) => "done".to_owned(),
             (Reply::Run(id), _) => id.to_string(),
             (Reply::Approval(id), _) => format!("{id} {}", self.standing(id)),
+            (Reply::Gated(gated), _) => shown_gated(&gated),
             (Reply::Claimed(ids), _) => shown_claimed(ids.iter().map(|id| match self.asked(*id) {
                 Some(Asked::Settled(settled)) => (*settled).clone(),
                 other => panic!("{other:?}"),

@@ -233,6 +233,8 @@ pub struct Filing {
     pub hold: Hold,
     /// How dangerous the tool says it is.
     pub risk: Risk,
+    /// How many different people have to say yes.
+    pub votes: u8,
 }
 
 /// One question to a human, as State and lists hold it.
@@ -287,6 +289,17 @@ pub struct Approval {
     /// How dangerous.
     #[serde(default)]
     pub risk: Risk,
+    /// How many different people have to say yes; one no is enough.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub votes: u8,
+}
+
+fn one() -> u8 {
+    1
+}
+
+fn is_one(votes: &u8) -> bool {
+    *votes == 1
 }
 
 /// The digest of what a card shows (DESIGN §4.1.2): the server computes it when it is filed, the
@@ -331,7 +344,7 @@ impl Approval {
 }
 
 /// A question that nobody has answered yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pending {
     /// What was asked.
     pub approval: Arc<Approval>,
@@ -353,6 +366,9 @@ pub struct Pending {
     /// Who tried what they may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
+    /// Who has said yes, of several that have to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Decision>,
 }
 
 impl Pending {
@@ -360,6 +376,11 @@ impl Pending {
     pub fn due(&self) -> Option<Timestamp> {
         let deadline = self.deadline.filter(|_| self.passed_at.is_none());
         deadline.map(|deadline| self.warn_at.unwrap_or(deadline).min(deadline))
+    }
+
+    /// How many of how many people have said yes: `1 of 2 approved`.
+    pub fn yes(&self) -> String {
+        format!("{} of {} approved", self.votes.len(), self.approval.votes)
     }
 
     /// Whether it was said that little time is left.
@@ -415,6 +436,9 @@ pub struct Settled {
     /// How far the answer has come on its way to a foreign agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// Who said yes before the last that was needed, or before it ended otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<Decision>,
     /// Who of its agent's processes took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,

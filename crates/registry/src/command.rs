@@ -9,6 +9,7 @@ use crate::{
     drift::{Drift, Level},
     escalation::{Closed, EscalationId},
     form::{Form, RawAnswers},
+    gate::Ruling,
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{End, InterruptKind, Plan, RunId, RunKey, TaskState},
     text::Untrusted,
@@ -89,6 +90,8 @@ pub enum Wish {
     },
     /// An agent asks a human.
     File(Box<File>),
+    /// An agent asks whether a tool may run.
+    Gate(Box<GateCall>),
     /// An agent takes a question back.
     Withdraw {
         /// Which.
@@ -272,6 +275,15 @@ pub struct File {
     pub filing: Filing,
     /// What the log knows under its key, if State does not.
     pub past: Option<Arc<Settled>>,
+}
+
+/// An agent asks whether a tool may run, before it does.
+#[derive(Clone, Debug)]
+pub struct GateCall {
+    /// The question that is asked, if one has to be.
+    pub file: File,
+    /// The rule that fits, if one does: looked up in the server's config.
+    pub ruling: Option<Ruling>,
 }
 
 /// A process of the agent takes the decisions of a step.

@@ -188,6 +188,13 @@ pub enum Event {
         /// Who, and what they filled in.
         decision: Decision,
     },
+    /// A person said yes to a question that takes several people.
+    VoteCast {
+        /// To what.
+        id: ApprovalId,
+        /// Who, and what they filled in.
+        decision: Decision,
+    },
     /// Nobody decided before the deadline.
     ApprovalExpired {
         /// Which.
@@ -348,6 +355,7 @@ impl Event {
             Self::DecisionRestored { .. } => 27,
             Self::DecisionStarted { .. } => 28,
             Self::DeadlineWarned { .. } => 29,
+            Self::VoteCast { .. } => 30,
             Self::RunOpened { .. } => 40,
             Self::RunParked { .. } => 41,
             Self::RunEnded { .. } => 42,
@@ -371,6 +379,7 @@ impl Event {
             Self::ApprovalJoined { id, .. }
             | Self::ApprovalGranted { id, .. }
             | Self::ApprovalRejected { id, .. }
+            | Self::VoteCast { id, .. }
             | Self::ApprovalExpired { id }
             | Self::ApprovalWithdrawn { id, .. }
             | Self::DeadlinePassed { id }
@@ -445,9 +454,9 @@ impl Event {
     /// The decision id it carries.
     pub fn decision(&self) -> Option<&DecisionId> {
         match self {
-            Self::ApprovalGranted { decision, .. } | Self::ApprovalRejected { decision, .. } => {
-                Some(&decision.id)
-            }
+            Self::ApprovalGranted { decision, .. }
+            | Self::ApprovalRejected { decision, .. }
+            | Self::VoteCast { decision, .. } => Some(&decision.id),
             _ => None,
         }
     }

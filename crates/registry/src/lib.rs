@@ -11,6 +11,7 @@
 //! | [`approval`], [`run`] | the nouns: what was asked, by whom, and how it ended |
 //! | [`drift`], [`escalation`], [`control`] | what goes wrong in a run, what holds it, what it is told |
 //! | [`form`], [`digest`], [`json`], [`text`] | forms, what was shown, arguments, foreign text |
+//! | [`policy`], [`gate`] | may this run ask a human, and which calls have to |
 //! | [`who`] | principals, roles, and the one table of who may do what |
 //! | [`command`], [`event`], [`refusal`] | wishes, facts, and why a wish was not done |
 //! | [`state`] | `apply`: the fold of all facts |
@@ -26,10 +27,12 @@ pub mod drift;
 pub mod escalation;
 pub mod event;
 pub mod form;
+pub mod gate;
 pub mod json;
 pub mod limits;
 pub mod log;
 pub mod names;
+pub mod policy;
 pub mod refusal;
 pub mod run;
 pub mod state;

@@ -43,6 +43,8 @@ pub const CONTROLS_KEPT: usize = 32;
 pub const CONTROLS_UNDER_WAY: usize = 32;
 /// What held a run before the drift that holds it now, and nobody answered, counted.
 pub const CAUSES_KEPT: usize = 16;
+/// People that one question may take, counted.
+pub const VOTES: u8 = 16;
 /// Waiters whose giving up is recorded on one card, counted.
 pub const GIVEN_UP_COUNT: usize = 64;
 

@@ -16,6 +16,7 @@ use crate::{
     escalation::EscalationId,
     limits,
     names::ControlId,
+    policy::Mode,
     refusal::Refusal,
     text::Untrusted,
     time::Timestamp,
@@ -248,6 +249,9 @@ pub struct Run {
     /// Whether it can take up an answer after its turn ended. Left out means no.
     #[serde(default)]
     pub can_resume: bool,
+    /// Whether somebody follows it, and may be asked.
+    #[serde(default, skip_serializing_if = "Mode::is_interactive")]
+    pub mode: Mode,
     /// When it was first seen.
     pub opened_at: Timestamp,
     /// What it does now.
@@ -321,24 +325,21 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// The thread of that name; the session where it has none.
-    pub fn of(key: &RunKey, project: &Untrusted, thread: &Untrusted) -> Self {
-        let name = if thread.is_empty() {
-            &key.session
-        } else {
-            thread
-        };
-        Self {
+    /// The thread of that name; the session where it has none. Without either, a run shares its conversation with no other.
+    pub fn of(key: &RunKey, project: &Untrusted, thread: &Untrusted) -> Option<Self> {
+        let names = [thread, &key.session];
+        let name = names.into_iter().find(|name| !name.is_empty())?;
+        Some(Self {
             tenant: key.tenant.clone(),
             project: project.clone(),
             name: name.clone(),
-        }
+        })
     }
 }
 
 impl Run {
-    /// The conversation that it belongs to.
-    pub fn thread(&self) -> Thread {
+    /// The conversation that it belongs to, where it shares one.
+    pub fn thread(&self) -> Option<Thread> {
         Thread::of(&self.key, &self.project, &self.thread)
     }
 

@@ -421,6 +421,7 @@ impl State {
             Event::ApprovalRejected { id, decision } => {
                 self.decide(*id, decision, Outcome::Rejected, at, seq);
             }
+            Event::VoteCast { id, decision } => self.vote(*id, decision),
             Event::ApprovalExpired { id } => self.settle(*id, Outcome::Expired, at, seq),
             Event::ApprovalWithdrawn { id, why } => self.withdraw(*id, why, at, seq),
             Event::DeadlinePassed { id } => self.pass(*id, at),
@@ -449,6 +450,7 @@ impl State {
     fn put_pending(&mut self, pending: Arc<Pending>) {
         let approval = &pending.approval;
         self.index(approval, &pending.joined);
+        self.index_votes(approval, &pending.votes);
         // Of one target at most one question waits, and it is the newest.
         let target = (approval.run, approval.target.clone());
         self.latest.insert(target, approval.id);
@@ -468,10 +470,8 @@ impl State {
         if self.ended_before(&target, &settled) {
             self.latest.insert(target, approval.id);
         }
-        if let Some(decision) = settled.decision() {
-            let key = (approval.from.tenant.clone(), decision.id.clone());
-            self.decisions.insert(key, approval.id);
-        }
+        self.index_votes(approval, &settled.votes);
+        self.index_votes(approval, settled.decision());
         self.ended
             .push_back((settled.at, Gone::Item(approval.id.into())));
         self.settled_of.insert((approval.run, approval.id));
@@ -481,7 +481,8 @@ impl State {
     /// The thread that a question holds for as long as it waits.
     fn held_by(&self, approval: &Approval) -> Option<(Thread, ApprovalId)> {
         let run = self.runs.get(&approval.run)?;
-        (approval.hold == Hold::Thread).then(|| (run.thread(), approval.id))
+        let thread = run.thread().filter(|_| approval.hold == Hold::Thread)?;
+        Some((thread, approval.id))
     }
 
     fn put_escalation(&mut self, escalation: Arc<Escalation>) {
@@ -512,6 +513,17 @@ impl State {
         for key in approval.key.iter().chain(joined) {
             let key = (approval.from.tenant.clone(), key.clone());
             self.keys.insert(key, approval.id);
+        }
+    }
+
+    fn index_votes<'a>(
+        &mut self,
+        approval: &Approval,
+        votes: impl IntoIterator<Item = &'a Decision>,
+    ) {
+        for vote in votes {
+            let key = (approval.from.tenant.clone(), vote.id.clone());
+            self.decisions.insert(key, approval.id);
         }
     }
 
@@ -601,6 +613,7 @@ impl State {
             passed_at: None,
             timed_out: Vec::new(),
             attempts: Vec::new(),
+            votes: Vec::new(),
         }));
     }
 
@@ -621,6 +634,13 @@ impl State {
         seq: Seq,
     ) {
         self.settle(id, outcome(decision.clone()), at, seq);
+    }
+
+    fn vote(&mut self, id: ApprovalId, decision: &Decision) {
+        self.change_pending(id, |pending| pending.votes.push(decision.clone()));
+        if let Some(approval) = self.approval(id).cloned() {
+            self.index_votes(&approval, [decision]);
+        }
     }
 
     fn withdraw(&mut self, id: ApprovalId, why: &Why, at: Timestamp, seq: Seq) {
@@ -649,6 +669,7 @@ impl State {
             at,
             seq,
             delivery: None,
+            votes: pending.votes.clone(),
             claim: None,
             applied: None,
         }));
@@ -771,7 +792,7 @@ impl State {
             self.keys
                 .remove(&(approval.from.tenant.clone(), key.clone()));
         }
-        if let Some(decision) = settled.decision() {
+        for decision in settled.votes.iter().chain(settled.decision()) {
             let key = (approval.from.tenant.clone(), decision.id.clone());
             self.decisions.remove(&key);
         }

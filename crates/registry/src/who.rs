@@ -154,6 +154,11 @@ impl Principal {
         }
     }
 
+    /// Whether it says truly what kind of run it opens (DESIGN §4.1.5).
+    pub fn is_internal(&self) -> bool {
+        self.is(Role::Backend)
+    }
+
     /// One of our own actors in `tenant`.
     pub fn system(what: &'static str, tenant: Tenant) -> Self {
         Self::new(Name::system(what), tenant, [])

@@ -130,6 +130,7 @@ impl Ask {
             on_deadline: OnDeadline::Expire,
             hold: Hold::Nothing,
             risk: self.risk,
+            votes: 1,
         }
     }
 
@@ -156,6 +157,7 @@ pub(super) fn begun(id: RunId, key: RunKey, opened_at: Timestamp) -> Event {
         opened_by: name("agent:test"),
         parent: None,
         can_resume: false,
+        mode: Default::default(),
         opened_at,
         state: RunState::Running,
         presence: Presence::Attached,

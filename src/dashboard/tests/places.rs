@@ -257,6 +257,7 @@ fn long_ago(n: u64) -> Settled {
         seq: 1_000 - n,
         delivery: None,
         claim: None,
+        votes: vec![],
         applied: None,
     }
 }

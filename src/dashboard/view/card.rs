@@ -288,6 +288,30 @@ impl Scene<'_> {
             );
             lines.push(Line::of(Role::Warn, words));
         }
+        if pending.approval.votes > 1 {
+            let votes = pending.votes.iter();
+            let who: Vec<String> = votes
+                .map(|vote| {
+                    let by = vote
+                        .decider
+                        .on_behalf_of
+                        .as_ref()
+                        .unwrap_or(&vote.decider.by);
+                    words::safe(by)
+                })
+                .collect();
+            let who = if who.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", who.join(", "))
+            };
+            let words = format!(
+                "takes {} different people, and not whoever asked · {}{who}",
+                pending.approval.votes,
+                pending.yes()
+            );
+            lines.push(Line::of(Role::Strong, words));
+        }
         if let Some(last) = pending.timed_out.last() {
             let waiters = words::count(pending.timed_out.len(), "waiter");
             let words = format!(

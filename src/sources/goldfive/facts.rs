@@ -344,6 +344,7 @@ fn asked(request: &Request, key: Option<Key>) -> Filing {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
     }
 }
 

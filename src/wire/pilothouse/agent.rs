@@ -213,6 +213,7 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         on_deadline,
         hold: word_or_default(req.hold)?,
         risk: word_or_default(req.risk)?,
+        votes: u8::try_from(req.votes).unwrap_or(u8::MAX),
     };
     Ok(Wish::File(Box::new(File {
         id,
@@ -220,6 +221,21 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
         filing,
         past: None,
     })))
+}
+
+/// A call that is about to run: the question that it may come to. Who is asked is the rule's to say.
+///
+/// # Errors
+/// As [`file`].
+pub fn gate(req: pb::GateRequest, id: ApprovalId) -> Result<File, Refusal> {
+    let mut call = req.call.ok_or_else(|| missing("the call"))?;
+    call.asks = pb::Asks::Operator.into();
+    call.deadline = None;
+    call.hold = pb::Hold::Thread.into();
+    match file(call, id)? {
+        Wish::File(file) => Ok(*file),
+        _ => Err(missing("the call").into()),
+    }
 }
 
 /// A waiter, or a look without one.

@@ -202,6 +202,7 @@ pub fn ask_file(run: RunId, filing: &Filing) -> pb::FileRequest {
         deadline,
         hold: filing.hold.number(),
         risk: filing.risk.number(),
+        votes: filing.votes.into(),
     }
 }
 
@@ -223,6 +224,13 @@ pub fn ask_withdraw(id: ApprovalId, reason: &Untrusted) -> pb::WithdrawRequest {
     pb::WithdrawRequest {
         approval_id: id.to_string(),
         reason: text(reason),
+    }
+}
+
+/// May this call run?
+pub fn ask_gate(run: RunId, filing: &Filing) -> pb::GateRequest {
+    pb::GateRequest {
+        call: Some(ask_file(run, filing)),
     }
 }
 

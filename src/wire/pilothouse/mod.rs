@@ -36,12 +36,13 @@ use super::pb::pilothouse::v1 as pb;
 use words::Word;
 
 pub use agent::{
-    AwaitWish, DriftIds, ack_control, await_, claim, controls, end_run, file, heartbeat, open_run,
-    report_applied, report_drift, report_plan, report_started, report_task, restore, say, withdraw,
+    AwaitWish, DriftIds, ack_control, await_, claim, controls, end_run, file, gate, heartbeat,
+    open_run, report_applied, report_drift, report_plan, report_started, report_task, restore, say,
+    withdraw,
 };
 pub use ask::{
     DriftReport, Opening, ask_ack_control, ask_await, ask_claim, ask_control, ask_controls,
-    ask_decide, ask_dismiss, ask_end_run, ask_extend, ask_file, ask_get, ask_get_run,
+    ask_decide, ask_dismiss, ask_end_run, ask_extend, ask_file, ask_gate, ask_get, ask_get_run,
     ask_heartbeat, ask_history, ask_list, ask_open_run, ask_report_applied, ask_report_drift,
     ask_report_plan, ask_report_started, ask_report_task, ask_restore, ask_say, ask_watch,
     ask_whoami, ask_withdraw,
@@ -50,15 +51,16 @@ pub use operator::{
     ListWish, control, decide, dismiss, extend, get, get_run, history, list, watch,
 };
 pub use out::{
-    Room, claimed, controlled, decided, drifted, ended_item, extended, filed, gave_up, got,
-    got_run, handed_over, heartbeat_answer, history_page, open_item, opened, page, pending_left,
-    record_item, recorded, restored, row, settled_await, snapshot_end, tick, whoami,
+    Room, blocked, claimed, controlled, decided, drifted, ended_item, extended, filed, free,
+    gate_asked, gave_up, got, got_run, handed_over, heartbeat_answer, history_page, open_item,
+    opened, page, pending_left, record_item, recorded, restored, row, settled_await, snapshot_end,
+    tick, voted, whoami,
 };
 pub use read::{
-    Awaited, Filed, Me, Page, RunRecord, approval, awaited, claimed_back, controlled_as,
-    decided_as, decision, detail, drifted_as, extended_to, filed_as, got_back, history_back, me,
-    opened_as, order_of, page_back, pending, restored_back, run, run_record, server_time, settled,
-    watched,
+    Awaited, Decided, Filed, GateSays, Me, Opened, Page, RunRecord, approval, awaited,
+    claimed_back, controlled_as, decided_as, decision, detail, drifted_as, extended_to, filed_as,
+    gate_said, got_back, history_back, me, opened_as, order_of, page_back, pending, restored_back,
+    run, run_record, server_time, settled, watched,
 };
 
 pub use steering::{closed, escalation};

@@ -12,6 +12,7 @@ use registry::{
     escalation::Ended,
     form::Answer,
     names::{ClaimToken, Key, WaitId},
+    policy::Mode,
     run::{Presence, RunState, Task},
     state::Row,
 };
@@ -29,10 +30,37 @@ use super::{
 
 // === For agents ===
 
-/// The run's id.
-pub fn opened(id: RunId) -> pb::OpenRunResponse {
-    let run_id = id.to_string();
-    pb::OpenRunResponse { run_id }
+/// The run, how it is attended, and what was not believed of it.
+pub fn opened(run: &Run, dropped: Vec<String>) -> pb::OpenRunResponse {
+    pb::OpenRunResponse {
+        run_id: run.id.to_string(),
+        mode: run.mode.number(),
+        guidance: run.mode.guidance().to_owned(),
+        dropped,
+    }
+}
+
+/// It may run.
+pub fn free() -> pb::GateResponse {
+    gate_says(pb::gate_response::Says::Free(pb::Free {}))
+}
+
+/// A person is asked.
+pub fn gate_asked(filed: pb::FileResponse) -> pb::GateResponse {
+    gate_says(pb::gate_response::Says::Asked(filed))
+}
+
+/// Policy says no.
+pub fn blocked(id: ApprovalId, missing: &Untrusted) -> pb::GateResponse {
+    gate_says(pb::gate_response::Says::Blocked(pb::Blocked {
+        approval_id: id.to_string(),
+        missing: text(missing),
+        guidance: Mode::Autonomous.guidance().to_owned(),
+    }))
+}
+
+fn gate_says(says: pb::gate_response::Says) -> pb::GateResponse {
+    pb::GateResponse { says: Some(says) }
 }
 
 /// The approval's id and digest; and what its agent should know, a sentence each.
@@ -191,8 +219,18 @@ pub fn history_page(items: Vec<pb::EndedItem>, next: Option<Seq>) -> pb::History
 
 /// What the decision came to: also the first answer, to a retry.
 pub fn decided(settled: &Settled) -> pb::DecideResponse {
-    let settled = Some(settled_out(settled));
-    pb::DecideResponse { settled }
+    pb::DecideResponse {
+        settled: Some(settled_out(settled)),
+        pending: None,
+    }
+}
+
+/// A yes that is one of several was taken.
+pub fn voted(pending: &Pending) -> pb::DecideResponse {
+    pb::DecideResponse {
+        settled: None,
+        pending: Some(pending_out(pending)),
+    }
 }
 
 /// The order as it stands: also the first one, to a retry.
@@ -325,6 +363,7 @@ fn approval_out(approval: &Approval) -> pb::Approval {
         on_deadline: approval.on_deadline.number(),
         hold: approval.hold.number(),
         risk: approval.risk.number(),
+        votes: approval.votes.into(),
     }
 }
 
@@ -340,6 +379,7 @@ fn pending_out(pending: &Pending) -> pb::Pending {
             .collect(),
         attempts: pending.attempts.iter().map(attempt).collect(),
         warn_at: pending.warn_at.and_then(moment),
+        votes: pending.votes.iter().map(decision_out).collect(),
     }
 }
 
@@ -369,6 +409,7 @@ fn settled_out(settled: &Settled) -> pb::Settled {
         applied: settled.applied.as_ref().map(applied),
         deadline: settled.deadline.and_then(moment),
         claim: settled.claim.as_ref().map(claim),
+        votes: settled.votes.iter().map(decision_out).collect(),
     }
 }
 
@@ -502,6 +543,7 @@ fn run_out(run: &Run) -> pb::Run {
         opened_by: run.opened_by.to_string(),
         parent_run_id: or_nothing(run.parent.as_ref()),
         can_resume: run.can_resume,
+        mode: run.mode.number(),
         opened_at: moment(run.opened_at),
         state,
         interrupt_kind: interrupt,
@@ -683,6 +725,7 @@ fn event(event: &Event) -> pb::event::What {
             id: id.to_string(),
             delivery: Some(delivery(moved)),
         }),
+        Event::VoteCast { id, decision } => What::VoteCast(approval_decided(*id, decision)),
         Event::DeadlineWarned { id } => {
             What::DeadlineWarned(pb::DeadlineWarned { id: id.to_string() })
         }

@@ -15,6 +15,7 @@ use registry::{
     event::Trimmed,
     form::{Answer, Answers, Kind, Number},
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
+    policy::Mode,
     run::{Pause, Presence, RunKey, RunState, Task},
     state::Row,
     who::Decider,
@@ -34,8 +35,61 @@ type Read<T> = Result<T, Garbled>;
 
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
-pub fn opened_as(response: pb::OpenRunResponse) -> Read<RunId> {
-    Ok(response.run_id.parse()?)
+pub fn opened_as(response: pb::OpenRunResponse) -> Read<Opened> {
+    Ok(Opened {
+        run: response.run_id.parse()?,
+        mode: word(response.mode)?,
+        guidance: response.guidance.into(),
+        dropped: response.dropped.into_iter().map(Into::into).collect(),
+    })
+}
+
+/// A run that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its id: an earlier one, if it was opened before.
+    pub run: RunId,
+    /// Whether somebody follows it.
+    pub mode: Mode,
+    /// What its program tells its model about people.
+    pub guidance: Untrusted,
+    /// What was not believed of it.
+    pub dropped: Vec<Untrusted>,
+}
+
+/// What the gate says to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GateSays {
+    /// It may run.
+    Free,
+    /// A person is asked.
+    Asked(Filed),
+    /// Policy says no.
+    Blocked {
+        /// Where it stands in the history.
+        id: ApprovalId,
+        /// The decision that is missing.
+        missing: Untrusted,
+        /// What an unattended run does then.
+        guidance: Untrusted,
+    },
+}
+
+/// # Errors
+/// [`Garbled`] that says what cannot be read.
+pub fn gate_said(response: pb::GateResponse) -> Read<GateSays> {
+    use pb::gate_response::Says;
+    Ok(
+        match response.says.ok_or_else(|| missing("what the gate says"))? {
+            Says::Free(pb::Free {}) => GateSays::Free,
+            Says::Asked(filed) => GateSays::Asked(filed_as(filed)?),
+            Says::Blocked(blocked) => GateSays::Blocked {
+                id: blocked.approval_id.parse()?,
+                missing: blocked.missing.into(),
+                guidance: blocked.guidance.into(),
+            },
+        },
+    )
 }
 
 /// What became of a question that was filed.
@@ -214,8 +268,31 @@ pub fn controlled_as(response: pb::ControlResponse) -> Read<Control> {
 
 /// # Errors
 /// [`Garbled`] that says what cannot be read.
-pub fn decided_as(response: pb::DecideResponse) -> Read<Settled> {
-    settled(response.settled.ok_or_else(|| missing("how it ended"))?)
+pub fn decided_as(response: pb::DecideResponse) -> Read<Decided> {
+    match (response.settled, response.pending) {
+        (Some(ended), None) => settled(ended).map(Box::new).map(Decided::Settled),
+        (None, Some(waits)) => pending(waits).map(Box::new).map(Decided::Voted),
+        _ => Err(missing("how it ended")),
+    }
+}
+
+impl Decided {
+    /// How the question ended, if it did.
+    pub fn settled(&self) -> Option<&Settled> {
+        match self {
+            Self::Settled(settled) => Some(settled),
+            Self::Voted(_) => None,
+        }
+    }
+}
+
+/// What a decision came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decided {
+    /// It ended the question.
+    Settled(Box<Settled>),
+    /// It was one yes of several: the question still waits.
+    Voted(Box<Pending>),
 }
 
 /// # Errors
@@ -365,6 +442,7 @@ pub fn approval(approval: pb::Approval) -> Read<Approval> {
         on_deadline: word(approval.on_deadline)?,
         hold: word(approval.hold)?,
         risk: word(approval.risk)?,
+        votes: u8::try_from(approval.votes).map_err(|_| missing("how many people it takes"))?,
     })
 }
 
@@ -386,6 +464,7 @@ pub fn pending(pending: pb::Pending) -> Read<Pending> {
         timed_out: all(pending.timed_out, timeout)?,
         attempts: all(pending.attempts, attempt)?,
         warn_at: maybe_moment("when little time is left", pending.warn_at)?,
+        votes: all(pending.votes, decision)?,
     })
 }
 
@@ -418,6 +497,7 @@ pub fn settled(settled: pb::Settled) -> Read<Settled> {
         applied: settled.applied.map(applied).transpose()?,
         deadline: maybe_moment("the deadline", settled.deadline)?,
         claim: settled.claim.map(claim).transpose()?,
+        votes: all(settled.votes, decision)?,
     })
 }
 
@@ -561,6 +641,7 @@ pub fn run(run: pb::Run) -> Read<Run> {
         opened_by: Name::written(&run.opened_by)?,
         parent: said(&run.parent_run_id, str::parse)?,
         can_resume: run.can_resume,
+        mode: word(run.mode)?,
         opened_at: moment("when the run was opened", run.opened_at)?,
         state: run_state(run.state, run.interrupt_kind, run.pause)?,
         presence: presence(run.presence, run.away_since)?,
@@ -737,6 +818,10 @@ fn event(what: pb::event::What) -> Read<Event> {
         What::DeliveryMoved(e) => Event::DeliveryMoved {
             id: e.id.parse()?,
             delivery: delivery(e.delivery.ok_or_else(|| missing("the delivery"))?)?,
+        },
+        What::VoteCast(e) => Event::VoteCast {
+            id: e.id.parse()?,
+            decision: decision(e.decision.ok_or_else(|| missing("the decision"))?)?,
         },
         What::DeadlineWarned(e) => Event::DeadlineWarned { id: e.id.parse()? },
         What::DecisionClaimed(e) => Event::DecisionClaimed {

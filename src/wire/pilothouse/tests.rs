@@ -26,6 +26,7 @@ use registry::{
     event::Scope,
     form::{Answer, Answers, Choice, Field, Form, Kind, Number, Presence as Wanted},
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
+    policy::Mode,
     run::{
         Counts, End, Evidence, InterruptKind, Pause, Plan, PlanTask, Presence, RunKey, RunState,
         Source, Task, TaskState,
@@ -101,6 +102,7 @@ fn approval(n: u128, subject: Subject) -> Approval {
         on_deadline: OnDeadline::StayOpen,
         hold: Hold::Thread,
         risk: Risk::High,
+        votes: 2,
     }
 }
 
@@ -137,6 +139,7 @@ fn pending() -> Pending {
         }],
         attempts: vec![attempt()],
         warn_at: Some(at(1_700_000_640_000)),
+        votes: vec![decision()],
     }
 }
 
@@ -203,6 +206,7 @@ fn settled(outcome: Outcome) -> Settled {
         seq: u64::MAX,
         delivery: Some(delivery(DeliveryState::Acked)),
         claim: claims().into_iter().next(),
+        votes: vec![decision()],
         applied: Some(applied(AppliedResult::Skipped)),
     }
 }
@@ -304,6 +308,7 @@ fn run(state: RunState, presence: Presence) -> Run {
         opened_by: name("agent:probe"),
         parent: Some(r(7)),
         can_resume: true,
+        mode: Mode::Webhook,
         opened_at: at(1_700_000_000_100),
         state,
         presence,
@@ -524,6 +529,7 @@ fn bare_run() -> Run {
         opened_by: name("agent:probe"),
         parent: None,
         can_resume: false,
+        mode: Mode::Interactive,
         opened_at: at(0),
         state: RunState::Running,
         presence: Presence::Attached,
@@ -550,6 +556,7 @@ fn bare_approval() -> Approval {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 2,
         ..approval(
             3,
             Subject::Task {
@@ -583,6 +590,7 @@ fn rows() -> Vec<Row> {
         deadline: None,
         passed_at: None,
         warn_at: None,
+        votes: vec![],
         timed_out: vec![],
         attempts: vec![],
     };
@@ -591,6 +599,7 @@ fn rows() -> Vec<Row> {
         joined: vec![],
         delivery: None,
         claim: None,
+        votes: vec![],
         applied: None,
         ..settled(Outcome::Expired)
     };
@@ -659,6 +668,10 @@ fn events() -> Vec<Event> {
                 newest: at(1_700_000_900_001),
                 floor: 4,
             },
+        },
+        Event::VoteCast {
+            id,
+            decision: decision(),
         },
         Event::DecisionRestored {
             id,
@@ -843,6 +856,7 @@ fn filing() -> Filing {
         on_deadline: OnDeadline::StayOpen,
         hold: Hold::Nothing,
         risk: Risk::High,
+        votes: 2,
     }
 }
 
@@ -930,8 +944,17 @@ fn what_is_watched_arrives_as_it_was() {
 
 fn everything_that_is_answered(seen: &mut Seens) {
     assert_eq!(
-        opened_as(sent("OpenRunResponse", &opened(r(1)), seen)),
-        Ok(r(1))
+        opened_as(sent(
+            "OpenRunResponse",
+            &opened(&runs()[0], vec!["/a".into()]),
+            seen
+        )),
+        Ok(Opened {
+            run: runs()[0].id,
+            mode: Mode::Webhook,
+            guidance: Mode::Webhook.guidance().into(),
+            dropped: vec!["/a".into()],
+        })
     );
 
     let asked = approval(1, tool());
@@ -942,6 +965,26 @@ fn everything_that_is_answered(seen: &mut Seens) {
         warnings: vec!["'S' needs an answer".into()],
     };
     assert_eq!(filed_as(sent("FileResponse", &message, seen)), Ok(expected));
+
+    let message = sent("GateResponse", &free(), seen);
+    assert_eq!(gate_said(message), Ok(GateSays::Free));
+    let message = gate_asked(filed(&asked, vec![]));
+    let expected = GateSays::Asked(Filed {
+        id: asked.id,
+        digest: asked.digest,
+        warnings: vec![],
+    });
+    assert_eq!(
+        gate_said(sent("GateResponse", &message, seen)),
+        Ok(expected)
+    );
+    let message = sent("GateResponse", &blocked(a(1), &"BLOCKED: x".into()), seen);
+    let expected = GateSays::Blocked {
+        id: a(1),
+        missing: "BLOCKED: x".into(),
+        guidance: Mode::Autonomous.guidance().into(),
+    };
+    assert_eq!(gate_said(message), Ok(expected));
 
     let left = Duration::from_millis(1_500);
     let message = sent("AwaitResponse", &pending_left(left), seen);
@@ -1038,7 +1081,11 @@ fn everything_that_is_answered(seen: &mut Seens) {
     let message = sent("HistoryResponse", &message, seen);
     assert_eq!(history_back(message), Ok((ends, Some(5))));
     let message = sent("DecideResponse", &decided(&ended), seen);
-    assert_eq!(decided_as(message), Ok(ended));
+    let expected = Decided::Settled(Box::new(ended));
+    assert_eq!(decided_as(message), Ok(expected));
+    let message = sent("DecideResponse", &voted(&self::pending()), seen);
+    let expected = Decided::Voted(Box::new(self::pending()));
+    assert_eq!(decided_as(message), Ok(expected));
     let message = sent("ExtendResponse", &extended(at(11)), seen);
     assert_eq!(extended_to(message), Ok(at(11)));
 
@@ -1126,6 +1173,7 @@ fn everything_that_is_asked(seen: &mut Seens) {
             on_deadline: OnDeadline::Expire,
             hold: Hold::Nothing,
             risk: Risk::Normal,
+            votes: 2,
             ..filing()
         },
     ];
@@ -1140,6 +1188,22 @@ fn everything_that_is_asked(seen: &mut Seens) {
         }));
         same(file(message, id), expected);
     }
+    let held = Filing {
+        asks: Asks::Operator,
+        deadline: None,
+        on_deadline: OnDeadline::Expire,
+        hold: Hold::Thread,
+        ..filing()
+    };
+    let message = sent("GateRequest", &ask_gate(run, &filing()), seen);
+    let call = gate(message, id).map(|file| Wish::File(Box::new(file)));
+    let expected = File {
+        id,
+        run,
+        filing: held,
+        past: None,
+    };
+    same(call, Wish::File(Box::new(expected)));
     let patience = Some(Duration::from_secs(600));
     let message = ask_await(id, Some(&wait()), patience);
     let expected = AwaitWish {
@@ -1502,6 +1566,7 @@ fn what_is_left_out_of_a_question_has_its_default() {
         key: None,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 2,
         on_deadline: OnDeadline::Expire,
         ..filing()
     };

@@ -4,6 +4,7 @@ use registry::{
     Asks,
     approval::{AppliedResult, DeliveryState, Hold, OnDeadline, Risk, Seen, Verdict},
     drift::Level,
+    policy::Mode,
     run::{End, InterruptKind, Source},
 };
 
@@ -48,6 +49,7 @@ words! {
     "who is asked" Asks = Asks { EndUser, Operator, Admin }
     "what happens at the deadline" OnDeadline = OnDeadline { Expire, StayOpen }
     "what it holds" Hold = Hold { Nothing, Thread }
+    "who follows it" Mode = InteractionMode { Interactive, Scheduled, Webhook, Autonomous }
     "the risk" Risk = Risk { Normal, High }
     "the verdict" Verdict = Verdict { Approve, Reject }
     "how much was seen" Seen = Seen { Whole, Unread, Quoted }

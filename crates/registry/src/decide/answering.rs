@@ -23,6 +23,7 @@ use crate::{
 use super::{
     Decided,
     runs::{within, works},
+    votes::{approved, is_cast, may_vote},
 };
 
 /// A question as `by` may know of it: another tenant's does not exist.
@@ -104,6 +105,7 @@ pub(super) fn decide_approval(
         wish.on_behalf_of.as_ref(),
     )?;
     let pending = match stands {
+        Stands::Open(pending) if is_cast(&pending.votes, by, wish) => return Ok(vec![]),
         Stands::Open(pending) => pending,
         Stands::Ended(settled) if is_retry(settled, by, wish) => return Ok(vec![]),
         Stands::Ended(settled) => return Err(ended(settled)),
@@ -120,6 +122,7 @@ pub(super) fn decide_approval(
     if known.or(wish.decided_before).is_some() {
         return Err(Refusal::KeyReused("this decision id"));
     }
+    may_vote(approval, by, wish)?;
     reachable(state, approval)?;
     // A fact is for everybody: of a secret answer it says only that it was given.
     let answers = wish.form.read(&wish.answers).map_err(Refusal::Answers)?;
@@ -133,17 +136,21 @@ pub(super) fn decide_approval(
     };
     let id = wish.id;
     let event = match wish.verdict {
-        Verdict::Approve => Event::ApprovalGranted { id, decision },
+        Verdict::Approve => approved(pending, decision)?,
         Verdict::Reject => Event::ApprovalRejected { id, decision },
     };
+    if !event.is_terminal() {
+        return Ok(vec![event]);
+    }
     Ok(with_its_run(state, pending, event, 0))
 }
 
 /// The same decision of the same person, sent again: answered with the first result, for ever.
 pub(super) fn is_retry(settled: &Settled, by: &Principal, wish: &Decide) -> bool {
-    settled
+    let decided = settled
         .decision()
-        .is_some_and(|first| first.id == wish.decision && first.decider.by == *by.name())
+        .is_some_and(|first| first.id == wish.decision && first.decider.by == *by.name());
+    decided || is_cast(&settled.votes, by, wish)
 }
 
 pub(super) fn is_late(pending: &Pending, now: Timestamp) -> bool {

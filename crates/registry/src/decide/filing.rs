@@ -171,6 +171,7 @@ pub(super) fn asked(by: &Principal, run: &Run, filed: &File, now: Timestamp) -> 
         on_deadline: filing.on_deadline,
         hold: filing.hold,
         risk: filing.risk,
+        votes: filing.votes.max(1),
     }
 }
 
@@ -189,6 +190,12 @@ pub(super) fn readable(filing: &Filing) -> Result<(), Refusal> {
     if let Some(args) = &filing.detail.args {
         json::check_args(args.raw().as_bytes())
             .map_err(|error| Refusal::Invalid(error.to_string()))?;
+    }
+    if filing.votes > limits::VOTES {
+        return Err(Refusal::Invalid(format!(
+            "a question takes at most {} people",
+            limits::VOTES
+        )));
     }
     if let Some(span) = filing.deadline
         && !(limits::DEADLINE_MIN..=limits::DEADLINE_MAX).contains(&span)

@@ -20,9 +20,11 @@ mod claims;
 mod drifts;
 mod filing;
 mod foreign;
+mod gated;
 mod orders;
 mod progress;
 mod runs;
+mod votes;
 mod wants;
 
 use crate::{
@@ -48,9 +50,12 @@ use self::drifts::{
 };
 use self::filing::file;
 use self::foreign::{observe_acked, observe_asked, observe_resolved, observe_sent};
+use self::gated::{gate, gated};
 use self::orders::direct;
 use self::progress::{ack, hand_over};
 use self::runs::{attend, end_run, open_run, report_plan, report_task, say};
+
+pub use self::gated::Gated;
 
 type Decided = Result<Vec<Event>, Refusal>;
 
@@ -79,6 +84,7 @@ pub fn decide(state: &State, command: &Command, now: Timestamp) -> Decided {
         Wish::Ack(wish) => ack(state, by, wish, now),
         Wish::Attend { run, here } => attend(state, by, *run, *here, now),
         Wish::File(filed) => file(state, by, filed, now),
+        Wish::Gate(wish) => gate(state, by, wish, now),
         Wish::Withdraw { id, reason, past } => withdraw(state, by, *id, reason, past.as_deref()),
         Wish::GiveUp { id, wait } => give_up(state, by, *id, wait, now),
         Wish::Decide(decision) => decide_approval(state, by, decision, now),
@@ -207,6 +213,8 @@ pub enum Reply {
     Approval(ApprovalId),
     /// This is how strongly the drift is answered.
     Level(Level),
+    /// This is what the gate says.
+    Gated(Gated),
     /// These decisions were taken.
     Claimed(Vec<ApprovalId>),
     /// This order.
@@ -227,6 +235,7 @@ pub fn reply(state: &State, command: &Command) -> Reply {
             .run(drift.run)
             .and_then(|run| reported(run, &drift.drift.id))
             .map_or(Reply::Done, Reply::Level),
+        Wish::Gate(wish) => gated(state, &command.by, wish).map_or(Reply::Done, Reply::Gated),
         Wish::Claim(wish) => Reply::Claimed(claimed(state, wish)),
         Wish::Direct(direct) => Reply::Control(direct.order.run, direct.order.id.clone()),
         _ => Reply::Done,

@@ -8,6 +8,7 @@ use crate::{
     escalation::How,
     event::Event,
     limits,
+    policy::{admit, under},
     refusal::Refusal,
     run::{
         End, InterruptKind, Plan, Presence, Run, RunId, RunState, Source, Task, TaskState, Thread,
@@ -35,11 +36,11 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
     ] {
         within("a name of a run", name, limits::NAME)?;
     }
-    within("the context", &open.context, limits::CONTEXT)?;
     if key.agent.is_empty() || key.invocation.is_empty() {
         return Err(Refusal::Invalid("a run names its agent and itself".into()));
     }
     works(by)?;
+    let admitted = admit(&open.context, &open.origin, by.is_internal())?;
     let known = state.run_by_key(key);
     if let Some(run) = known.filter(|run| !run.state.is_over()) {
         return come_back(run, by, now);
@@ -55,7 +56,7 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
         };
     }
     let thread = Thread::of(key, &open.project, &open.thread);
-    if !key.source.is_foreign() && state.holds(&thread) {
+    if !key.source.is_foreign() && thread.is_some_and(|thread| state.holds(&thread)) {
         return Err(Refusal::ThreadBusy);
     }
     let detached = key.source == Source::Cli;
@@ -64,7 +65,7 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
         key: key.clone(),
         project: open.project.clone(),
         thread: open.thread.clone(),
-        origin: open.origin.clone(),
+        origin: admitted.origin,
         owner: if detached {
             Some(by.name().clone())
         } else {
@@ -73,6 +74,12 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
         opened_by: by.name().clone(),
         parent: open.parent,
         can_resume: open.can_resume,
+        mode: under(
+            open.parent
+                .and_then(|parent| state.run(parent))
+                .map(AsRef::as_ref),
+            admitted.mode,
+        ),
         opened_at: now,
         state: RunState::Running,
         presence: if detached {
@@ -91,7 +98,7 @@ pub(super) fn open_run(state: &State, by: &Principal, open: &OpenRun, now: Times
     };
     Ok(vec![Event::RunOpened {
         run: Box::new(run),
-        context: open.context.clone(),
+        context: admitted.context,
     }])
 }
 

@@ -19,6 +19,7 @@ impl Command {
             Wish::Decide(decide) => self.needs_to_decide(state, decide),
             Wish::File(file) => self.needs_to_file(state, file),
             Wish::Observe(Observation::Asked(file)) => self.needs_to_file(state, file),
+            Wish::Gate(wish) => self.needs_to_file(state, &wish.file),
             Wish::Direct(direct) => self.needs_to_direct(state, direct),
             Wish::Claim(wish) => needs_step(state, wish.run, &wish.step),
             Wish::Restore(wish) => needs_step(state, wish.run, &wish.step),
@@ -77,6 +78,7 @@ impl Command {
         match &self.wish {
             Wish::Decide(decide) => decide.past.as_ref(),
             Wish::File(file) | Wish::Observe(Observation::Asked(file)) => file.past.as_ref(),
+            Wish::Gate(wish) => wish.file.past.as_ref(),
             Wish::Withdraw { past, .. }
             | Wish::Extend { past, .. }
             | Wish::Dismiss { past, .. }
@@ -102,6 +104,7 @@ impl Command {
     /// Takes in what the log said.
     pub fn take(&mut self, found: Found) {
         match (&mut self.wish, found) {
+            (Wish::Gate(wish), Found::Past(settled)) => wish.file.past = Some(settled),
             (Wish::Claim(wish), Found::Step(past)) => wish.past = past,
             (Wish::Restore(wish), Found::Step(past)) => wish.past = past,
             (Wish::Decide(decide), Found::Form(form)) => decide.form = form,

@@ -437,8 +437,9 @@ impl File {
             Found::Older(schema) => {
                 // Each step as it was released; it never changes again.
                 let steps = [(1, FROM_SCHEMA_1), (2, FROM_SCHEMA_2)];
-                for (_, step) in steps.iter().filter(|(from, _)| *from >= schema) {
-                    self.pragma(step)?;
+                for (from, step) in steps.iter().filter(|(from, _)| *from >= schema) {
+                    self.pragma(step)
+                        .map_err(|error| not_brought(*from, error))?;
                 }
             }
             Found::Nothing => self.pragma(&format!(
@@ -785,6 +786,22 @@ impl File {
 
     fn foreign(&self, why: &str) -> LogError {
         LogError::Foreign(format!("{}: {why}", self.path.display()))
+    }
+}
+
+/// Which step failed; the file is as it was.
+fn not_brought(from: i64, error: LogError) -> LogError {
+    let say = |why: String| {
+        format!(
+            "cannot bring it from schema {from} to {}, and left it as it was: {why}",
+            from + 1
+        )
+    };
+    match error {
+        LogError::Full(why) => LogError::Full(say(why)),
+        LogError::Locked(why) => LogError::Locked(say(why)),
+        LogError::Foreign(why) => LogError::Foreign(say(why)),
+        LogError::Broken(why) => LogError::Broken(say(why)),
     }
 }
 

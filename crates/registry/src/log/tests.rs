@@ -62,6 +62,7 @@ pub(super) fn opened() -> Event {
         opened_by: name("agent:billing"),
         parent: None,
         can_resume: true,
+        mode: Default::default(),
         opened_at: at(0),
         state: RunState::Running,
         presence: Presence::Attached,
@@ -105,6 +106,7 @@ pub(super) fn requested(n: u128) -> Event {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
         from: key(),
         subject,
         title,
@@ -132,7 +134,7 @@ pub(super) fn granted(n: u128) -> Event {
     }
 }
 
-fn applied(n: u128, when: Timestamp) -> Event {
+pub(super) fn applied(n: u128, when: Timestamp) -> Event {
     let applied = Applied {
         result: AppliedResult::Done,
         detail: "paid".into(),
@@ -206,7 +208,7 @@ fn acked(n: u128, when: Timestamp) -> Event {
     }
 }
 
-fn said(text: &str) -> Event {
+pub(super) fn said(text: &str) -> Event {
     let text = text.into();
     Event::Said { run: run(), text }
 }

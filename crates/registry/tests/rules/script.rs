@@ -30,13 +30,14 @@
 //! ```text
 //! run NAME agent= user= source=native|cli|goldfive invocation= …     end RUN completed|failed|cancelled|aborted|paused:KIND reason=
 //! attend RUN here|gone      say RUN TEXT      task RUN TASK STATE title= detail=      plan RUN TASK…
-//! file TARGET run= asks=end_user|operator|admin key= title= task= tool= args= prompt= form= deadline= then=stay_open hold=thread …
+//! file TARGET run= asks=end_user|operator|admin key= title= task= tool= args= prompt= form= deadline= then=stay_open hold=thread votes=2 …
 //! withdraw APPROVAL reason=      giveup APPROVAL wait=      applied APPROVAL done|failed|skipped detail=
 //! approve|reject APPROVAL by= for= id= note= digest=APPROVAL answer.FIELD=      extend APPROVAL by= span=      dismiss APPROVAL by= note=
 //! asked TARGET run= …      resolved TARGET granted|rejected run= detail=      sent APPROVAL control=      acked APPROVAL ok|failed control=
 //! drift KIND SEVERITY run= task= detail= id=      drifted KIND SEVERITY [holds] run= …      levelled DRIFT LEVEL run=
 //! pause|resume|steer|cancel|rewind|status RUN by= on=ESCALATION note= control= task=
 //! handover CONTROL run=      ack CONTROL ok|failed|unsupported|none run= detail=      (`ladder`: its newest order to that run)
+//! gate TARGET run= tool= rule=NAME asks= unattended=allow votes= …      (the rule that fits is said; without one, none does)
 //! claim STEP APPROVAL… run= token= digest=APPROVAL also=TARGET      restore STEP run= token=      started APPROVAL token=
 //! tick                                    only time passes
 //! wrote                                   the events of the turn before
@@ -85,10 +86,13 @@ const NAMES: &[&str] = &[
     "note",
     "on",
     "origin",
+    "parent",
     "project",
     "prompt",
     "reason",
+    "resume",
     "revision",
+    "rule",
     "run",
     "session",
     "source",
@@ -101,7 +105,9 @@ const NAMES: &[&str] = &[
     "title",
     "token",
     "tool",
+    "unattended",
     "user",
+    "votes",
     "wait",
 ];
 
@@ -286,6 +292,10 @@ impl Told {
             }
         };
         let mut line = line.clone();
+        // What `run` opens has its own name, and may name the run that starts it.
+        if let Some(parent) = line.named.get_mut("parent") {
+            id(parent);
+        }
         if line.command != "run" {
             line.words.iter_mut().for_each(id);
             line.named.values_mut().for_each(id);

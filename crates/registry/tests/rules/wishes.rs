@@ -10,13 +10,15 @@ use registry::{
         Risk, Seen, Subject, Verdict,
     },
     command::{
-        Ack, AckResult, Decide, Direct, Ending, File, GiveBack, Observation, OpenRun, Order, Raise,
-        ReportDrift, TakeStep,
+        Ack, AckResult, Decide, Direct, Ending, File, GateCall, GiveBack, Observation, OpenRun,
+        Order, Raise, ReportDrift, TakeStep,
     },
     control::Verb,
+    decide::Gated,
     drift::{Drift, Kind, Level, Severity},
     escalation::{Cause, Closed, How},
     form::Form,
+    gate::{Ruling, Unattended},
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     run::{
         End, Evidence, InterruptKind, Plan, PlanTask, Presence, RunKey, RunState, Source, TaskState,
@@ -69,6 +71,10 @@ pub(crate) fn command(
             here: line.word(1) == "here",
         },
         "file" => Wish::File(file(known, now, line)?),
+        "gate" => Wish::Gate(Box::new(GateCall {
+            file: *file(known, now, line)?,
+            ruling: ruling(line),
+        })),
         "asked" => Wish::Observe(Observation::Asked(file(known, now, line)?)),
         "resolved" => Wish::Observe(Observation::Resolved {
             run: line.get("run").unwrap_or_default().parse()?,
@@ -170,6 +176,29 @@ pub(crate) fn command(
     Ok(Command { by, wish })
 }
 
+/// The rule that fits, if the line says one.
+fn ruling(line: &Line) -> Option<Ruling> {
+    line.get("rule").map(|rule| Ruling {
+        rule: rule.into(),
+        asks: line.asks(),
+        votes: line.get("votes").map_or(1, |votes| votes.parse().unwrap()),
+        risk: Risk::High,
+        unattended: match line.get("unattended") {
+            Some("allow") => Unattended::Allow,
+            _ => Unattended::Deny,
+        },
+    })
+}
+
+/// What the gate says.
+pub(crate) fn shown_gated(gated: &Gated) -> String {
+    match gated {
+        Gated::Free => "free".into(),
+        Gated::Asked(id) => format!("asked {id}"),
+        Gated::Blocked(id, missing) => format!("{id}: {}", missing.line()),
+    }
+}
+
 fn claim_token(line: &Line) -> Result<ClaimToken, Refusal> {
     ClaimToken::parse(line.get("token").unwrap_or("w1"))
 }
@@ -223,8 +252,8 @@ fn open_run(known: &mut impl Known, now: Timestamp, line: &Line) -> Command {
         thread: line.text("thread"),
         origin: line.text("origin"),
         owner: line.get("user").map(|user| principal(user).name().clone()),
-        parent: None,
-        can_resume: true,
+        parent: line.get("parent").and_then(|parent| parent.parse().ok()),
+        can_resume: line.get("resume") != Some("no"),
         context: line.text("context"),
     };
     let wish = Wish::OpenRun(open);
@@ -270,6 +299,7 @@ fn file(known: &mut impl Known, now: Timestamp, line: &Line) -> Result<Box<File>
             _ => Hold::Nothing,
         },
         risk: Risk::Normal,
+        votes: line.get("votes").map_or(1, |votes| votes.parse().unwrap()),
     };
     let mut filing = filing;
     if let Some(count) = line.get("labels") {
@@ -472,7 +502,10 @@ pub(crate) fn shown_run(run: &Run) -> String {
         Presence::Away { since } => format!("away since {since}"),
         Presence::Detached => "detached".to_owned(),
     };
-    let mut shown = format!("{state}, {presence}");
+    let mut shown = match run.mode.is_unattended() {
+        true => format!("{state}, {presence}, {}", run.mode.word()),
+        false => format!("{state}, {presence}"),
+    };
     for (id, task) in &run.tasks {
         shown += &format!("; {} {}", id.line(), task.state.word());
         if let TaskState::Blocked { blocker, needed } = &task.state {
@@ -613,6 +646,10 @@ pub(crate) fn shown_pending(pending: &Pending) -> String {
     } else if pending.ends_soon() {
         shown += ", soon";
     }
+    if pending.approval.votes > 1 {
+        let votes = pending.votes.iter().map(|vote| vote.decider.by.to_string());
+        shown += &format!(", {} by {}", pending.yes(), list(votes));
+    }
     for timeout in &pending.timed_out {
         shown += &format!(", {} gave up at {}", timeout.wait, timeout.at);
     }
@@ -662,6 +699,9 @@ pub(crate) fn shown_claimed(taken: impl Iterator<Item = Settled>) -> String {
 fn decided(settled: &Settled) -> String {
     let decision = settled.decision().expect("somebody decided");
     let mut shown = format!("{} by {}", settled.outcome.word(), decision.decider.by);
+    for vote in &settled.votes {
+        shown += &format!(" and {}", vote.decider.by);
+    }
     if let Some(user) = &decision.decider.on_behalf_of {
         shown += &format!(" for {user}");
     }

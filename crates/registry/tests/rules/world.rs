@@ -22,7 +22,8 @@ use crate::{
     script::{BEGINNING, Line, World},
     wishes::{
         Known, command, list, shown_claimed, shown_closed, shown_drifts, shown_escalation,
-        shown_level, shown_order, shown_orders, shown_pending, shown_run, shown_settled, word,
+        shown_gated, shown_level, shown_order, shown_orders, shown_pending, shown_run,
+        shown_settled, word,
     },
 };
 
@@ -251,8 +252,10 @@ impl Batch<'_> {
     }
 
     fn keep_detail(&mut self, command: &Command, events: &[Event]) {
-        let (Wish::File(file) | Wish::Observe(Observation::Asked(file))) = &command.wish else {
-            return;
+        let file = match &command.wish {
+            Wish::File(file) | Wish::Observe(Observation::Asked(file)) => &**file,
+            Wish::Gate(wish) => &wish.file,
+            _ => return,
         };
         let asked = |event: &Event| matches!(event, Event::ApprovalRequested { .. });
         if events.iter().any(asked) {
@@ -412,6 +415,7 @@ impl Registry {
             Ok(Reply::Done) => "done".into(),
             Ok(Reply::Run(id)) => id.to_string(),
             Ok(Reply::Approval(id)) => format!("{id} {}", self.standing(id)),
+            Ok(Reply::Gated(gated)) => shown_gated(&gated),
             Ok(Reply::Claimed(ids)) => shown_claimed(ids.iter().map(|id| self.past(*id).unwrap())),
             Ok(Reply::Control(run, id)) => shown_order(&self.committed, run, &id),
             Ok(Reply::Level(level)) => match wish {
