@@ -1,11 +1,12 @@
 //! How long the content of what ended is kept, and when the log is swept.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use registry::{
     Timestamp,
     log::{Sweep, Swept},
 };
+use tokio::time::Instant;
 
 /// What is kept where nothing else is said, in days.
 const DEFAULT_DAYS: u16 = 90;
