@@ -33,6 +33,7 @@ use crate::{
         metrics::Page,
         open_to_others,
         owner::{Fatal, Owner},
+        retention::Retention,
         sealed::Sealer,
         stop::Stop,
         tls::Tls,
@@ -176,6 +177,7 @@ impl Host {
             .map_err(|error| Stopped::fault(error.to_string()))?;
         let owner = Owner::start(Box::new(log), clock, Some(home.reserve()), fatal)
             .map_err(|error| Stopped::fault(error.to_string()))?;
+        owner.keep(Retention::default());
         owner.seal_with(Sealer::of(home.dir()).map_err(Stopped::fault)?);
         let stop = Stop::default();
         let tcp = doors.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());

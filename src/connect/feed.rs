@@ -207,6 +207,17 @@ impl Lost {
     }
 }
 
+impl Lost {
+    /// Whether the server is there, and only our place in its log is not: there is nothing to wait for. The place is let go of,
+    /// so it is said once.
+    fn begins_anew(&self) -> bool {
+        let Self::Call(CallError::Refused(told)) = self else {
+            return false;
+        };
+        ["compacted", "diverged"].contains(&&*told.word)
+    }
+}
+
 impl Watcher {
     async fn keep_on(mut self, retry: RetryNow) -> Result<Infallible, NobodyReads> {
         let mut attempt = 0_u32;
@@ -222,7 +233,10 @@ impl Watcher {
                 attempt = 0;
             }
             self.client.reconnect();
-            let retry_in = pause(attempt);
+            let retry_in = match lost.begins_anew() {
+                true => Duration::ZERO,
+                false => pause(attempt),
+            };
             let why = lost.to_string();
             self.say(Feed::Offline { why, retry_in }).await?;
             tokio::select! {
@@ -259,10 +273,11 @@ impl Watcher {
     async fn connect(&mut self) -> Result<Line, Lost> {
         let me = self.client.whoami_once().await?;
         // Another log, or one that was put back to an earlier time: our place means nothing in it.
-        let goes_on = |place: &Place| place.epoch == me.epoch && place.told <= me.head;
+        let goes_on = |place: &Place| place.epoch == me.epoch && place.passed <= me.head;
         self.place = self.place.take().filter(goes_on);
         if let Some(place) = &mut self.place {
-            place.passed = place.told;
+            // All of ours up to there was told: so a watcher to whom nothing happens moves on, too.
+            place.told = place.passed;
         }
         let after = self.place.as_ref();
         let request = wire::ask_watch(after.map(|place| (place.epoch.as_str(), place.told)));

@@ -56,6 +56,7 @@ pub mod limits;
 pub mod metrics;
 pub mod owner;
 pub mod reserve;
+pub mod retention;
 pub mod sealed;
 pub mod stop;
 pub mod tls;

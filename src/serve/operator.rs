@@ -297,7 +297,14 @@ impl OperatorService for Server {
             Some((_, seq)) if seq > self.owner.state().head() => {
                 return Err(status(&Refusal::Diverged));
             }
-            Some((_, seq)) => Some(seq),
+            Some((_, seq)) => {
+                let floor = self.owner.read_log(|log| log.floor()).await;
+                let floor = floor.map_err(|refusal| status(&refusal))?;
+                if seq < floor {
+                    return Err(status(&Refusal::Compacted { floor }));
+                }
+                Some(seq)
+            }
         };
         let place = self.stream_place(&by, local)?;
         let stream = self.while_known(caller, self.watching(by, after, place));

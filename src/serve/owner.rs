@@ -22,7 +22,7 @@ use registry::{
     command::{Found, Need, Observation},
     decide::{self, Reply},
     escalation::Closed,
-    log::{Entry, Epoch, Log, LogError, Reader, Turn, Writes},
+    log::{Entry, Epoch, Log, LogError, Reader, Swept, Turn, Writes},
     state::Row,
 };
 use tokio::{
@@ -34,6 +34,7 @@ use super::{
     clock::{Believed, Clock},
     metrics::Meter,
     reserve::Reserve,
+    retention::{Retention, Sweeper},
     sealed::Sealer,
 };
 
@@ -68,6 +69,7 @@ struct Shared {
     reader: Mutex<Box<dyn Reader>>,
     epoch: Epoch,
     clock: Believed,
+    retention: OnceLock<Retention>,
     sealer: OnceLock<Sealer>,
     meter: Meter,
     reserve_spent: AtomicBool,
@@ -136,6 +138,7 @@ impl Owner {
             waiters: Mutex::default(),
             reader: Mutex::new(log.reader()?),
             epoch: log.epoch().clone(),
+            retention: OnceLock::new(),
             committed: RwLock::new(working.clone()),
             clock,
             sealer: OnceLock::new(),
@@ -148,6 +151,8 @@ impl Owner {
             reader: log.reader()?,
             log,
             working,
+            sweeper: Sweeper::new(shared.clock.now()),
+            swept: Vec::new(),
             shared: shared.clone(),
             reserve,
         };
@@ -222,6 +227,11 @@ impl Owner {
         })?;
         self.shared.meter.queued();
         answered.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Trims the content of what ended longer ago than that, from now on. What was said first counts.
+    pub fn keep(&self, retention: Retention) {
+        let _ = self.shared.retention.set(retention);
     }
 
     /// The committed State, for a short look.
@@ -330,8 +340,9 @@ impl Owner {
     /// # Errors
     /// [`Refusal::NotFound`], or [`Refusal::Unavailable`] if it cannot be read.
     pub async fn detail(&self, id: ApprovalId) -> Result<Detail, Refusal> {
-        let bytes = self.read_log(move |reader| reader.detail(id)).await?;
-        let bytes = bytes.ok_or(Refusal::NotFound("approval"))?;
+        let look = move |reader: &dyn Reader| Ok((reader.detail(id)?, reader.floor()?));
+        let (bytes, floor) = self.read_log(look).await?;
+        let bytes = bytes.ok_or(Refusal::Compacted { floor })?;
         Detail::from_bytes(&bytes).map_err(|error| Refusal::Unavailable(error.to_string()))
     }
 
@@ -473,8 +484,16 @@ impl Cursor {
 
     async fn on_disk(&self) -> Option<Vec<Arc<Recorded>>> {
         let (shared, after) = (self.owner.clone(), self.after);
-        let read = move || lock(&shared.reader).read(after, PAGE_EVENTS);
-        let events = tokio::task::spawn_blocking(read).await.ok()?.ok()?;
+        let read = move || {
+            let reader = lock(&shared.reader);
+            let events = reader.read(after, PAGE_EVENTS)?;
+            // Looked at afterwards: whoever read past something that was trimmed sees it here.
+            Ok::<_, LogError>((events, reader.floor()?))
+        };
+        let (events, floor) = tokio::task::spawn_blocking(read).await.ok()?.ok()?;
+        if floor > after {
+            return None;
+        }
         Some(events.into_iter().map(Arc::new).collect())
     }
 }
@@ -496,6 +515,9 @@ struct Desk {
     working: State,
     shared: Arc<Shared>,
     reserve: Option<Reserve>,
+    sweeper: Sweeper,
+    /// What was trimmed, and has to be recorded.
+    swept: Vec<Event>,
 }
 
 /// The events of one turn, before they are committed.
@@ -534,7 +556,7 @@ impl Desk {
                 let spent = reserve.is_spent();
                 self.shared.reserve_spent.store(spent, Ordering::Relaxed);
             }
-            if !batch.is_empty() || self.is_due() {
+            if !batch.is_empty() || self.is_due() || !self.swept.is_empty() {
                 self.turn(batch)?;
             }
             next = jobs.try_recv().ok();
@@ -546,14 +568,43 @@ impl Desk {
                     return Ok(());
                 }
             }
+            self.sweep()?;
+        }
+    }
+
+    /// One slice, where it is time for one; what a whole sweep took is recorded by the next turn.
+    fn sweep(&mut self) -> Result<(), LogError> {
+        let now = self.shared.clock.now();
+        let retention = self.shared.retention.get();
+        let sweep = retention.and_then(|retention| self.sweeper.next(*retention, now));
+        let Some(sweep) = sweep else { return Ok(()) };
+        match self.log.trim(&sweep) {
+            Ok(swept) => {
+                self.sweeper.came(&swept);
+                if let Swept::Done(tally) = swept {
+                    let told = |(tenant, trimmed)| Event::HistoryTrimmed { tenant, trimmed };
+                    self.swept = tally.into_iter().map(told).collect();
+                }
+                Ok(())
+            }
+            Err(why @ (LogError::Locked(_) | LogError::Full(_))) => {
+                self.sweeper.later(&why);
+                Ok(())
+            }
+            Err(broken) => Err(broken),
         }
     }
 
     fn nap(&self) -> Duration {
         let now = self.shared.clock.now();
         let due = self.working.next_deadline();
-        due.map_or(NAP, |due| due.since(now) + Duration::from_millis(1))
-            .min(NAP)
+        let due = due.map_or(NAP, |due| due.since(now) + Duration::from_millis(1));
+        let swept = match (self.swept.is_empty(), self.shared.retention.get()) {
+            (false, _) => Duration::ZERO,
+            (true, Some(_)) => self.sweeper.pause(),
+            (true, None) => NAP,
+        };
+        due.min(swept).min(NAP)
     }
 
     fn is_due(&self) -> bool {
@@ -575,6 +626,7 @@ impl Desk {
             working: &mut self.working,
             shared: &self.shared,
             reader: &*self.reader,
+            swept: std::mem::take(&mut self.swept),
             filing_refused: self.reserve.as_ref().is_some_and(Reserve::is_spent),
         };
         let batch = desk.decide(&mut *turn, jobs)?;
@@ -671,6 +723,7 @@ struct Decider<'a> {
     working: &'a mut State,
     shared: &'a Shared,
     reader: &'a dyn Reader,
+    swept: Vec<Event>,
     filing_refused: bool,
 }
 
@@ -687,6 +740,8 @@ impl Decider<'_> {
         let deadline = Name::system("deadline");
         let passed = decide::overdue(self.working, now, BATCH_DEADLINES);
         fold(self.working, &mut batch, passed, &deadline, None, now);
+        let (swept, retention) = (std::mem::take(&mut self.swept), Name::system("retention"));
+        fold(self.working, &mut batch, swept, &retention, None, now);
         for mut job in jobs {
             let judged = self.judge(&mut job.command, now)?;
             let judged = judged.and_then(|events| {

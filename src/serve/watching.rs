@@ -57,6 +57,7 @@ impl Server {
             to,
             last: last.clone(),
             prev: 0,
+            passed: 0,
         };
         tokio::spawn(watcher.run(after));
         Watching {
@@ -114,6 +115,8 @@ struct Watcher {
     to: mpsc::Sender<WatchResponse>,
     last: Last,
     prev: Seq,
+    /// The newest event of which all that it may see was sent.
+    passed: Seq,
 }
 
 /// The reader has gone, or will be gone.
@@ -132,7 +135,7 @@ impl Watcher {
                 ended = work => ended,
             }
         };
-        let upto = self.prev;
+        let upto = self.passed;
         if ended.is_none() {
             // How far it was, for whoever has room for it.
             let _ = self.to.try_send(wire::tick(upto, self.owner.now()));
@@ -146,7 +149,7 @@ impl Watcher {
             Some(seq) => seq,
             None => self.begin().await?,
         };
-        self.prev = after;
+        (self.prev, self.passed) = (after, after);
         let mut cursor = self.owner.cursor(after);
         let mut tick = Instant::now() + self.tick;
         loop {
@@ -158,7 +161,7 @@ impl Watcher {
                     return Err(Gone);
                 }
                 Err(_) => {
-                    self.send(wire::tick(self.prev, self.owner.now())).await?;
+                    self.send(wire::tick(self.passed, self.owner.now())).await?;
                     tick = Instant::now() + self.tick;
                 }
             }
@@ -185,6 +188,7 @@ impl Watcher {
                 self.send(wire::recorded(recorded, self.prev)).await?;
                 self.prev = recorded.seq;
             }
+            self.passed = recorded.seq;
         }
         Ok(())
     }
@@ -200,7 +204,7 @@ impl Watcher {
             Ok(sent) => sent.map_err(|_| Gone),
             Err(_) => {
                 self.metrics.stalled.add(1);
-                let (who, upto) = (self.by.name(), self.prev);
+                let (who, upto) = (self.by.name(), self.passed);
                 if self.stalls.now(who.clone(), SAID_EVERY) {
                     let secs = self.stalled.as_secs();
                     tracing::warn!(

@@ -80,6 +80,7 @@ fn detail(refusal: &Refusal) -> pb::Refusal {
         Refusal::Unauthenticated(_)
         | Refusal::Invalid(_)
         | Refusal::Diverged
+        | Refusal::Compacted { .. }
         | Refusal::NotNow(_)
         | Refusal::TooLarge { .. }
         | Refusal::RateLimited { .. }
@@ -176,6 +177,7 @@ mod tests {
                 who: "whoever calls ends some of theirs",
             },
             Refusal::Diverged,
+            Refusal::Compacted { floor: 7 },
             Refusal::NotNow("it has no deadline".into()),
             Refusal::Busy,
             Refusal::NotFound("approval"),

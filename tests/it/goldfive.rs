@@ -511,6 +511,10 @@ impl Log for Tight {
     fn epoch(&self) -> &Epoch {
         self.log.epoch()
     }
+
+    fn trim(&mut self, sweep: &registry::log::Sweep) -> Result<registry::log::Swept, LogError> {
+        self.log.trim(sweep)
+    }
 }
 
 impl Turn for TightTurn<'_> {

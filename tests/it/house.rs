@@ -186,6 +186,7 @@ impl House {
 /// A server in this process, on a clock that stands until it is moved.
 pub(crate) struct Standing {
     pub(crate) client: Client,
+    owner: Owner,
     clock: Clock,
     stop: Stop,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -199,7 +200,7 @@ impl Standing {
         let owner = Owner::start(log, clock.clone(), None, fatal).unwrap();
         let stop = Stop::default();
         let (to, pipe) = tokio::sync::mpsc::channel(4);
-        let server = serve::Server::new(owner, Identity::of_the_socket(), stop.clone());
+        let server = serve::Server::new(owner.clone(), Identity::of_the_socket(), stop.clone());
         let listeners = Listeners {
             pipe: Some(pipe),
             ..Listeners::default()
@@ -212,10 +213,16 @@ impl Standing {
         });
         Self {
             client,
+            owner,
             clock,
             stop,
             serving,
         }
+    }
+
+    /// From now on, what ended longer ago than that is trimmed.
+    pub(crate) fn keep(&self, retention: pilothouse::serve::retention::Retention) {
+        self.owner.keep(retention);
     }
 
     /// That much time passes at once.
@@ -224,6 +231,7 @@ impl Standing {
     }
 
     pub(crate) async fn stop(self) {
+        drop(self.owner);
         self.stop.stop();
         self.serving.await.unwrap().unwrap();
     }

@@ -46,6 +46,7 @@ mod server;
 mod steered;
 mod steering;
 mod streams;
+mod trimmed;
 mod unclear;
 mod waiting;
 mod watch;

@@ -281,6 +281,44 @@ pub enum Event {
         /// What came of it.
         applied: Applied,
     },
+    /// The content of what ended long ago was taken out of the log.
+    HistoryTrimmed {
+        /// Whose.
+        tenant: Tenant,
+        /// How much of it.
+        trimmed: Trimmed,
+    },
+}
+
+/// What one sweep took out of the log of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trimmed {
+    /// Events whose content is gone; their place and their hash stay.
+    pub events: u64,
+    /// Details of approvals: prompts, arguments, forms.
+    pub details: u64,
+    /// Foreign originals.
+    pub frames: u64,
+    /// When the oldest of them was recorded.
+    pub oldest: Timestamp,
+    /// When the newest of them was recorded.
+    pub newest: Timestamp,
+    /// Events up to this one may be gone from the log.
+    pub floor: Seq,
+}
+
+impl Trimmed {
+    /// Nothing was taken.
+    pub fn is_nothing(&self) -> bool {
+        self.events == 0 && self.details == 0 && self.frames == 0
+    }
+
+    /// To be said of what was recorded at `at`, before it is counted.
+    pub fn reaches(&mut self, at: Timestamp) {
+        let first = self.events == 0 && self.details == 0;
+        self.oldest = if first { at } else { self.oldest.min(at) };
+        self.newest = self.newest.max(at);
+    }
 }
 
 /// What kind of event it is, as the log's own column says it. Numbers are for ever.
@@ -291,6 +329,10 @@ impl Event {
     pub const ESCALATION_CLOSED: u8 = 14;
     /// Kinds that make up a run's record.
     pub const RECORD: std::ops::RangeInclusive<u8> = 40..=49;
+    /// The kind that ends a run.
+    pub const RUN_ENDED: u8 = 42;
+    /// The kind that says that something was trimmed.
+    pub const HISTORY_TRIMMED: u8 = 60;
 
     /// The number of its kind.
     pub fn kind(&self) -> u8 {
@@ -326,6 +368,7 @@ impl Event {
             Self::PauseMoved { .. } => 49,
             Self::DriftLevelled { .. } => 51,
             Self::PresenceChanged { .. } => 50,
+            Self::HistoryTrimmed { .. } => Self::HISTORY_TRIMMED,
         }
     }
 
@@ -362,7 +405,8 @@ impl Event {
             | Self::ControlMoved { .. }
             | Self::EscalationRaised { .. }
             | Self::EscalationClosed { .. }
-            | Self::PresenceChanged { .. } => None,
+            | Self::PresenceChanged { .. }
+            | Self::HistoryTrimmed { .. } => None,
         }
     }
 
@@ -423,6 +467,15 @@ impl Event {
             Self::ApprovalRequested { approval } => approval.key.as_ref(),
             Self::ApprovalJoined { key, .. } => Some(key),
             _ => None,
+        }
+    }
+
+    /// Whether the content of such an event is trimmed once its run has ended long ago. What was asked, how it ended, who took
+    /// it and what came of it stay, and so do the orders that answer an escalation: whoever asks again gets the first answer.
+    pub fn is_trimmed(kind: u8, about_an_item: bool) -> bool {
+        match kind {
+            47 | 48 => !about_an_item,
+            _ => matches!(kind, 20 | 22 | 23 | 29) || (40..=51).contains(&kind),
         }
     }
 

@@ -80,6 +80,14 @@ pub enum Refusal {
     /// The reader's cursor is of another log, or beyond this one.
     #[error("this is not the log that you read before: begin anew")]
     Diverged,
+    /// The reader's cursor, or what is asked for, lies in what was trimmed.
+    #[error(
+        "of what ended long ago only how it ended is kept: history up to event {floor} was trimmed; begin anew"
+    )]
+    Compacted {
+        /// The newest event of which that is so.
+        floor: u64,
+    },
     /// The key or decision id was used for something else.
     #[error("{0} was used before, for something else")]
     KeyReused(&'static str),
@@ -136,6 +144,7 @@ impl Refusal {
             Self::Expired { .. } => ("expired", 9, 410),
             Self::Stale { .. } => ("stale", 9, 409),
             Self::Diverged => ("diverged", 9, 409),
+            Self::Compacted { .. } => ("compacted", 11, 410),
             Self::KeyReused(_) => ("key_reused", 6, 409),
             Self::NotNow(_) => ("not_now", 9, 409),
             Self::ThreadBusy => ("thread_busy", 9, 409),

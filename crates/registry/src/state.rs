@@ -334,6 +334,10 @@ impl State {
             Event::RunOpened { run, .. } => Some(run.scope()),
             Event::ApprovalRequested { approval } => Some(approval.scope()),
             Event::EscalationRaised { escalation } => Some(escalation.scope()),
+            Event::HistoryTrimmed { tenant, .. } => Some(Scope {
+                tenant: tenant.clone(),
+                owner: None,
+            }),
             other => match (other.run(), other.item()) {
                 (Some(run), _) => self.run(run).map(|run| run.scope()),
                 (None, Some(id)) => self.scope_of_item(id),
@@ -437,6 +441,7 @@ impl State {
             Event::DecisionRestored { id, run, token } => self.restore(*run, *id, token, at),
             Event::DecisionStarted { id, run, token } => self.start(*run, *id, token, at),
             Event::DecisionApplied { id, applied } => self.applied(*id, applied),
+            Event::HistoryTrimmed { .. } => {}
         }
     }
 

@@ -788,6 +788,15 @@ fn event(event: &Event) -> pb::event::What {
                 applied: Some(applied(done)),
             })
         }
+        Event::HistoryTrimmed { tenant, trimmed } => What::HistoryTrimmed(pb::HistoryTrimmed {
+            tenant: tenant.as_str().to_owned(),
+            events: trimmed.events,
+            details: trimmed.details,
+            frames: trimmed.frames,
+            oldest: moment(trimmed.oldest),
+            newest: moment(trimmed.newest),
+            floor: trimmed.floor,
+        }),
     }
 }
 

@@ -12,6 +12,7 @@ use registry::{
     drift::Level,
     escalation::Ended,
     event::Scope,
+    event::Trimmed,
     form::{Answer, Answers, Kind, Number},
     names::{ClaimToken, ControlId, DecisionId, DriftId, Key, WaitId},
     policy::Mode,
@@ -870,6 +871,17 @@ fn event(what: pb::event::What) -> Read<Event> {
         What::DecisionApplied(e) => Event::DecisionApplied {
             id: e.id.parse()?,
             applied: applied(e.applied.ok_or_else(|| missing("what came of it"))?)?,
+        },
+        What::HistoryTrimmed(e) => Event::HistoryTrimmed {
+            tenant: Tenant::parse(&e.tenant)?,
+            trimmed: Trimmed {
+                events: e.events,
+                details: e.details,
+                frames: e.frames,
+                oldest: moment("the oldest", e.oldest)?,
+                newest: moment("the newest", e.newest)?,
+                floor: e.floor,
+            },
         },
     })
 }

@@ -661,6 +661,17 @@ fn events() -> Vec<Event> {
         Event::ApprovalExpired { id },
         Event::DeadlinePassed { id },
         Event::DeadlineWarned { id },
+        Event::HistoryTrimmed {
+            tenant: Tenant::parse("acme").unwrap(),
+            trimmed: registry::event::Trimmed {
+                events: 1,
+                details: 2,
+                frames: 3,
+                oldest: at(1_700_000_900_000),
+                newest: at(1_700_000_900_001),
+                floor: 4,
+            },
+        },
         Event::VoteCast {
             id,
             decision: decision(),

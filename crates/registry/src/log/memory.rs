@@ -11,6 +11,7 @@ use super::{
     Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body, broken_assertion,
     fold_closed, fold_settled,
     history::{Ends, HistoryPage, HistoryQuery, first_at, page},
+    trim::{Sweep, Swept, Tally, done, of},
 };
 use crate::{
     approval::{ApprovalId, Settled},
@@ -67,7 +68,7 @@ impl Log for Memory {
     fn turn(&mut self, wall: Timestamp) -> Result<Box<dyn Turn + '_>, LogError> {
         let held = lock(&self.shared.turn)?;
         let store = lock(&self.shared.store)?;
-        let missed = store.after(self.seen).to_vec();
+        let missed = store.whole_after(self.seen).cloned().collect();
         self.seen = store.tip.seq;
         Ok(Box::new(MemoryTurn {
             missed,
@@ -85,6 +86,11 @@ impl Log for Memory {
 
     fn epoch(&self) -> &Epoch {
         &self.epoch
+    }
+
+    fn trim(&mut self, sweep: &Sweep) -> Result<Swept, LogError> {
+        let _held = lock(&self.shared.turn)?;
+        lock(&self.shared.store)?.trim(sweep)
     }
 }
 
@@ -137,6 +143,9 @@ struct Store {
     taken: HashMap<Taken, ItemId>,
     details: HashMap<ApprovalId, Vec<u8>>,
     sealed: HashMap<ApprovalId, Vec<u8>>,
+    trimmed: HashSet<Seq>,
+    swept: Seq,
+    tally: Tally,
     frames: HashMap<RunId, VecDeque<Vec<u8>>>,
 }
 
@@ -160,6 +169,9 @@ impl Store {
             taken: HashMap::new(),
             details: HashMap::new(),
             sealed: HashMap::new(),
+            trimmed: HashSet::new(),
+            swept: 0,
+            tally: Tally::new(),
             frames: HashMap::new(),
         }
     }
@@ -171,6 +183,16 @@ impl Store {
 
     fn at(&self, seq: Seq) -> Option<&Recorded> {
         self.after(seq.checked_sub(1)?).first()
+    }
+
+    /// Those whose content is still there.
+    fn whole_after(&self, seq: Seq) -> impl Iterator<Item = &Recorded> {
+        let whole = |recorded: &&Recorded| !self.trimmed.contains(&recorded.seq);
+        self.after(seq).iter().filter(whole)
+    }
+
+    fn whole_at(&self, seq: Seq) -> Option<&Recorded> {
+        self.at(seq).filter(|_| !self.trimmed.contains(&seq))
     }
 
     /// Followed from the beginning: nobody asks a log in memory often.
@@ -228,6 +250,9 @@ impl Store {
 
     fn push(&mut self, recorded: Recorded) {
         let (seq, event) = (recorded.seq, recorded.event.clone());
+        if event.kind() == Event::HISTORY_TRIMMED {
+            self.tally.clear();
+        }
         if let Some(id) = event.item() {
             let taken = takes(&recorded).into_iter().map(|taken| (taken, id));
             self.taken.extend(taken);
@@ -269,7 +294,85 @@ impl Store {
 
     fn about(&self, id: ItemId) -> impl Iterator<Item = Recorded> {
         let seqs = self.subjects.get(&id).into_iter().flatten();
-        seqs.filter_map(|seq| self.at(*seq)).cloned()
+        seqs.filter_map(|seq| self.whole_at(*seq)).cloned()
+    }
+}
+
+/// Trimming, all of it at once.
+impl Store {
+    fn floor(&self) -> Seq {
+        self.trimmed.iter().copied().max().unwrap_or_default()
+    }
+
+    fn trim(&mut self, sweep: &Sweep) -> Result<Swept, LogError> {
+        let at = |seq| Ok(self.at(seq).map(|recorded| recorded.at));
+        let (head, swept) = (self.tip.seq, self.swept);
+        let cut = sweep.cut(head, at)?;
+        if swept >= cut {
+            return Ok(done(self.tally.clone(), self.floor()));
+        }
+        if let Some(jump) = sweep.is_held((swept, cut, head), at)? {
+            return Ok(Swept::Held(jump));
+        }
+        let last = usize::try_from(cut).unwrap_or(usize::MAX);
+        let upto: Vec<Recorded> = self.events.iter().take(last).cloned().collect();
+        let over = self.runs_over(&upto);
+        for recorded in &upto {
+            let (seq, event, tenant) = (recorded.seq, &recorded.event, &recorded.scope.tenant);
+            if event.is_terminal()
+                && let Some(id) = event.approval()
+            {
+                self.sealed.remove(&id);
+                if self.details.remove(&id).is_some() {
+                    let trimmed = of(&mut self.tally, tenant);
+                    trimmed.reaches(recorded.at);
+                    trimmed.details += 1;
+                }
+            }
+            let goes = Event::is_trimmed(event.kind(), event.item().is_some());
+            let ended = self.run_of(event).filter(|run| over.contains(run));
+            if let Some(run) = ended
+                && goes
+                && self.trimmed.insert(seq)
+            {
+                let frames = self.frames.remove(&run).map_or(0, |frames| frames.len());
+                let trimmed = of(&mut self.tally, tenant);
+                trimmed.reaches(recorded.at);
+                trimmed.events += 1;
+                trimmed.frames += frames as u64;
+            }
+        }
+        self.swept = cut;
+        Ok(Swept::More)
+    }
+
+    /// Runs that have ended, with all that they asked.
+    fn runs_over(&self, events: &[Recorded]) -> HashSet<RunId> {
+        let over: HashSet<ItemId> = events
+            .iter()
+            .filter(|recorded| recorded.event.is_terminal())
+            .filter_map(|recorded| recorded.event.item())
+            .collect();
+        let asked = |recorded: &&Recorded| matches!(recorded.event.kind(), 1 | 3);
+        let open: HashSet<RunId> = self
+            .events
+            .iter()
+            .filter(asked)
+            .filter(|asked| asked.event.item().is_some_and(|id| !over.contains(&id)))
+            .filter_map(|asked| asked.event.run())
+            .collect();
+        let ended = events
+            .iter()
+            .filter(|recorded| recorded.event.kind() == Event::RUN_ENDED);
+        let ended = ended.filter_map(|recorded| recorded.event.run());
+        ended.filter(|run| !open.contains(run)).collect()
+    }
+
+    fn run_of(&self, event: &Event) -> Option<RunId> {
+        event.run().or_else(|| {
+            let first = self.subjects.get(&event.item()?)?.first()?;
+            self.at(*first)?.event.run()
+        })
     }
 }
 
@@ -316,7 +419,11 @@ impl Reader for MemoryReader {
 
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
         let store = lock(&self.0.store)?;
-        Ok(store.after(after).iter().take(limit).cloned().collect())
+        Ok(store.whole_after(after).take(limit).cloned().collect())
+    }
+
+    fn floor(&self) -> Result<Seq, LogError> {
+        Ok(lock(&self.0.store)?.floor())
     }
 
     fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
@@ -371,8 +478,8 @@ impl Reader for MemoryReader {
         let store = lock(&self.0.store)?;
         let seqs = store.records.get(&run).map_or(&[][..], Vec::as_slice);
         let seqs = &seqs[seqs.partition_point(|seq| *seq <= after)..];
-        let events = seqs.iter().take(limit).filter_map(|seq| store.at(*seq));
-        Ok(events.cloned().collect())
+        let events = seqs.iter().filter_map(|seq| store.whole_at(*seq));
+        Ok(events.take(limit).cloned().collect())
     }
 
     fn frames(&self, run: RunId) -> Result<Vec<Vec<u8>>, LogError> {

@@ -24,11 +24,13 @@ mod memory;
 mod sqlite;
 #[cfg(test)]
 mod tests;
+mod trim;
 
 pub use file::{Copied, Fault, LogFile, Stored};
 pub use history::{EndedAs, Filter, HistoryPage, HistoryQuery, LOOKED_AT};
 pub use memory::Memory;
 pub use sqlite::Sqlite;
+pub use trim::{Jump, Sweep, Swept};
 
 /// Which log this is: a cursor of another one means nothing here.
 pub type Epoch = String;
@@ -66,6 +68,14 @@ pub trait Log: Send {
     fn close(&mut self) -> Result<(), LogError> {
         Ok(())
     }
+
+    /// One slice of a sweep: takes the content of what ended long ago out of the log. Whoever sweeps asks again until it is
+    /// [`Swept::Done`], records what was taken as [`Event::HistoryTrimmed`], and has then swept. A process that ends meanwhile
+    /// leaves a sweep that the next one ends.
+    ///
+    /// # Errors
+    /// [`LogError`], as for a commit.
+    fn trim(&mut self, sweep: &Sweep) -> Result<Swept, LogError>;
 }
 
 /// One turn of writing. Dropped without a commit, it leaves nothing behind.
@@ -140,6 +150,12 @@ pub trait Reader: Send {
     /// # Errors
     /// [`LogError`].
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError>;
+
+    /// The newest event whose content was trimmed; 0 where none was. A reader who stands before it has to begin anew.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn floor(&self) -> Result<Seq, LogError>;
 
     /// The hash over an event and all before it; none where there is no such event.
     ///

@@ -20,6 +20,7 @@ use super::{
     Entry, Epoch, FRAMES_KEPT, Log, LogError, Reader, Tip, Turn, Writes, asked_in, body,
     broken_assertion, fold_closed, fold_settled,
     history::{Ends, HistoryPage, HistoryQuery, first_at, page},
+    trim::{Sweep, Swept},
 };
 use crate::{
     approval::{ApprovalId, Settled},
@@ -72,6 +73,7 @@ const TABLES: &str = "
     CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 19;
     CREATE INDEX ev_asked ON ev(run, seq) WHERE kind = 1;
     CREATE INDEX ev_record ON ev(run, seq) WHERE kind BETWEEN 40 AND 49;
+    CREATE INDEX ev_about ON ev(run, seq) WHERE kind IN (3, 50, 51);
     CREATE TABLE detail(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     CREATE TABLE frame(run TEXT, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY(run, n)) STRICT;
     CREATE TABLE sealed(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
@@ -90,6 +92,7 @@ const FROM_SCHEMA_1: &str = "
 
 const FROM_SCHEMA_2: &str = "
     CREATE INDEX ev_asked ON ev(run, seq) WHERE kind = 1;
+    CREATE INDEX ev_about ON ev(run, seq) WHERE kind IN (3, 50, 51);
     CREATE TABLE sealed(id TEXT PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
     UPDATE meta SET v = 3 WHERE k = 'schema';
 ";
@@ -113,13 +116,13 @@ const TIP: &str = "SELECT seq, at, hash FROM ev ORDER BY seq DESC LIMIT 1";
 const CHAIN: &str = "SELECT seq, at, hash, body FROM ev ORDER BY seq";
 
 const EVENTS: &str = "SELECT seq, at, tenant, owner, body FROM ev
-    WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    WHERE seq > ?1 AND body <> '' ORDER BY seq LIMIT ?2";
 
 const OF_SUBJECT: &str = "SELECT seq, at, tenant, owner, body FROM ev
-    WHERE subject = ?1 ORDER BY seq";
+    WHERE subject = ?1 AND body <> '' ORDER BY seq";
 
 const OF_RUN: &str = "SELECT seq, at, tenant, owner, body FROM ev
-    WHERE run = ?1 AND kind BETWEEN 40 AND 49 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    WHERE run = ?1 AND kind BETWEEN 40 AND 49 AND seq > ?2 AND body <> '' ORDER BY seq LIMIT ?3";
 
 const ASKED: &str = "SELECT seq, at, tenant, owner, body FROM ev
     WHERE run = ?1 AND kind = 1 ORDER BY seq";
@@ -191,13 +194,13 @@ impl Sqlite {
         })
     }
 
-    /// Reads the whole log and follows the chain of its hashes.
+    /// Reads the whole log and follows the chain of its hashes, over what was trimmed as well.
     ///
     /// # Errors
     /// [`LogError::Broken`] names the first event that is not what was written.
     pub fn verify(&self) -> Result<Seq, LogError> {
         let tip = Tip::of_nothing(&self.first);
-        let followed = self.file.follow(tip);
+        let followed = self.file.follow(tip, self.file.meta_number("floor_seq")?);
         followed
             .map_err(|error| self.file.said(error))?
             .map_err(|seq| {
@@ -263,6 +266,10 @@ impl Log for Sqlite {
         &self.epoch
     }
 
+    fn trim(&mut self, sweep: &Sweep) -> Result<Swept, LogError> {
+        self.file.trim(sweep)
+    }
+
     /// Moves the WAL into the file as far as readers allow, if there is much to move.
     fn rest(&mut self) -> Result<(), LogError> {
         let wal = self.file.checkpoint("NOOP")?;
@@ -315,6 +322,9 @@ impl Turn for SqliteTurn<'_> {
             let body = body(&entry.recorded.event)?;
             tip = tip.then(&entry.recorded, &body)?;
             file.insert(entry, &body, &tip)?;
+            if entry.recorded.event.kind() == Event::HISTORY_TRIMMED {
+                file.sweep_is_recorded()?;
+            }
         }
         for (id, bytes) in &writes.details {
             let sql = "INSERT INTO detail VALUES (?1, ?2)";
@@ -445,8 +455,9 @@ impl File {
             Found::Older(schema) => {
                 // Each step as it was released; it never changes again.
                 let steps = [(1, FROM_SCHEMA_1), (2, FROM_SCHEMA_2)];
-                for (_, step) in steps.iter().filter(|(from, _)| *from >= schema) {
-                    self.pragma(step)?;
+                for (from, step) in steps.iter().filter(|(from, _)| *from >= schema) {
+                    self.pragma(step)
+                        .map_err(|error| not_brought(*from, error))?;
                 }
             }
             Found::Nothing => self.pragma(&format!(
@@ -543,13 +554,18 @@ impl File {
     }
 
     /// The last event of the chain after `tip`, or the first that does not belong to it.
-    fn follow(&self, mut tip: Tip) -> rusqlite::Result<Result<Seq, Seq>> {
+    fn follow(&self, mut tip: Tip, floor: Seq) -> rusqlite::Result<Result<Seq, Seq>> {
         let mut statement = self.db.prepare(CHAIN)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let seq = i64::cast_unsigned(row.get(0)?);
             let at = Timestamp::from_ms(row.get(1)?);
-            let linked = super::link(&tip.hash, seq, at, row.get_ref(3)?.as_str()?);
+            let body = row.get_ref(3)?.as_str()?;
+            // What was trimmed has left its hash, and the next one builds on that.
+            let linked = match body.is_empty() && seq <= floor {
+                true => hash(row, 2)?,
+                false => super::link(&tip.hash, seq, at, body),
+            };
             if seq != tip.seq + 1 || linked != hash(row, 2)? {
                 return Ok(Err(seq));
             }
@@ -630,6 +646,10 @@ impl Reader for File {
 
     fn read(&self, after: Seq, limit: usize) -> Result<Vec<Recorded>, LogError> {
         self.events(EVENTS, params![number(after), count(limit)])
+    }
+
+    fn floor(&self) -> Result<Seq, LogError> {
+        self.meta_number("floor_seq")
     }
 
     fn hash_at(&self, seq: Seq) -> Result<Option<Sha256>, LogError> {
@@ -787,6 +807,22 @@ impl File {
     }
 }
 
+/// Which step failed; the file is as it was.
+fn not_brought(from: i64, error: LogError) -> LogError {
+    let say = |why: String| {
+        format!(
+            "cannot bring it from schema {from} to {}, and left it as it was: {why}",
+            from + 1
+        )
+    };
+    match error {
+        LogError::Full(why) => LogError::Full(say(why)),
+        LogError::Locked(why) => LogError::Locked(say(why)),
+        LogError::Foreign(why) => LogError::Foreign(say(why)),
+        LogError::Broken(why) => LogError::Broken(say(why)),
+    }
+}
+
 fn said(path: &Path, error: rusqlite::Error) -> LogError {
     let place = path.display();
     let code = error.sqlite_error_code();
@@ -823,6 +859,8 @@ fn said(path: &Path, error: rusqlite::Error) -> LogError {
 fn is_unreadable(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::FromSqlConversionFailure(..))
 }
+
+mod trim;
 
 #[cfg(test)]
 mod tests;

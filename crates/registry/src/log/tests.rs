@@ -12,7 +12,7 @@ use crate::{
     },
     control::{Control, Stage, Step, Verb},
     escalation::{Cause, Ended, Escalation, How},
-    event::Scope,
+    event::{Scope, Trimmed},
     form::Answers,
     names::ControlId,
     run::{Presence, Run, RunKey, RunState, Source},
@@ -135,7 +135,7 @@ pub(super) fn granted(n: u128) -> Event {
     }
 }
 
-fn applied(n: u128, when: Timestamp) -> Event {
+pub(super) fn applied(n: u128, when: Timestamp) -> Event {
     let applied = Applied {
         result: AppliedResult::Done,
         detail: "paid".into(),
@@ -209,7 +209,7 @@ fn acked(n: u128, when: Timestamp) -> Event {
     }
 }
 
-fn said(text: &str) -> Event {
+pub(super) fn said(text: &str) -> Event {
     let text = text.into();
     Event::Said { run: run(), text }
 }
@@ -926,5 +926,259 @@ fn a_search_goes_on_where_the_page_before_it_stopped() {
             }
         }
         assert_eq!(pages, [0, 0, 1], "{kind}");
+    }
+}
+
+// === Trimming ===
+
+fn day(n: i64) -> Timestamp {
+    at(n * 24 * 60)
+}
+
+fn sweep(before: i64, now: i64, rows: usize) -> Sweep {
+    Sweep {
+        before: day(before),
+        now: day(now),
+        rows,
+        steady: false,
+    }
+}
+
+/// Another run, which lives.
+fn alive() -> RunId {
+    RunId::mint(at(0), 2)
+}
+
+fn lives(event: Event) -> Event {
+    match event {
+        Event::RunOpened { mut run, context } => {
+            run.id = alive();
+            run.key.invocation = "2".into();
+            Event::RunOpened { run, context }
+        }
+        Event::ApprovalRequested { approval } => Event::ApprovalRequested {
+            approval: Arc::new(Approval {
+                run: alive(),
+                ..(*approval).clone()
+            }),
+        },
+        Event::Said { text, .. } => Event::Said { run: alive(), text },
+        other => other,
+    }
+}
+
+fn attempted(n: u128) -> Event {
+    Event::WaitTimedOut {
+        id: id(n),
+        wait: crate::names::WaitId::parse("w1").unwrap(),
+    }
+}
+
+fn run_ended() -> Event {
+    Event::RunEnded {
+        run: run(),
+        end: crate::run::End::Completed,
+        reason: "all done".into(),
+    }
+}
+
+/// A run that ended on the second day and one that lives, with all that there is of each; then three months of one word a day.
+fn long_ago(log: &mut dyn Log) {
+    let detail = |n| (id(n), vec![7; 9]);
+    let first = vec![
+        opened(),
+        requested(1),
+        requested(2),
+        lives(opened()),
+        lives(requested(3)),
+        lives(requested(4)),
+        raised(1),
+        attempted(1),
+        said("secrets"),
+        lives(said("mine")),
+    ];
+    let turn = log.turn(day(0)).unwrap();
+    turn.commit(Writes {
+        details: (1..=4).map(detail).collect(),
+        frames: vec![(run(), vec![1]), (run(), vec![2]), (alive(), vec![3])],
+        sealed: vec![(id(1), vec![9])],
+        ..writes(0, day(0), first)
+    })
+    .unwrap();
+    let answered = Event::ControlIssued {
+        control: Box::new(resume(1)),
+    };
+    let then = vec![
+        granted(1),
+        Event::ApprovalExpired { id: id(2) },
+        granted(3),
+        resumed(1),
+        answered,
+        applied(1, day(1)),
+        run_ended(),
+    ];
+    write(log, day(1), then).unwrap();
+    write(log, day(2), vec![acked(1, day(2))]).unwrap();
+    for n in 3..100 {
+        write(log, day(n), vec![lives(said("x"))]).unwrap();
+    }
+}
+
+fn swept(log: &mut dyn Log, sweep: &Sweep) -> Vec<(Tenant, Trimmed)> {
+    loop {
+        match log.trim(sweep).unwrap() {
+            Swept::More => {}
+            Swept::Done(tally) => return tally,
+            Swept::Held(jump) => panic!("{jump}"),
+        }
+    }
+}
+
+/// Case D13: what was asked and how it ended stays for ever; what a run said goes once it ended long ago.
+#[test]
+fn what_ended_long_ago_loses_its_content_and_keeps_its_answer() {
+    for rows in [1, 3, 1000] {
+        let dir = tempfile::tempdir().unwrap();
+        for (kind, mut log, mut other) in every_log(&dir) {
+            long_ago(&mut *log);
+            let reader = log.reader().unwrap();
+            let known = |reader: &dyn Reader| {
+                let settled = (1..=4).map(|n| reader.settled(id(n)).unwrap());
+                let page = reader.history(&HistoryQuery::all(&tenant(), None, 9));
+                let key = reader.filed_under(&tenant(), &Key::parse("k1").unwrap());
+                let decision = DecisionId::parse("d1").unwrap();
+                let decided = reader.decided_by(&tenant(), &decision).unwrap();
+                let step = reader.settled_in(run(), &"t".into()).unwrap();
+                let closed = reader.closed(held(1)).unwrap();
+                (
+                    settled.collect::<Vec<_>>(),
+                    closed,
+                    page.unwrap(),
+                    key.unwrap(),
+                    decided,
+                    step,
+                )
+            };
+            let fold = |log: &mut dyn Log| {
+                let mut state = State::default();
+                log.turn(day(100))
+                    .unwrap()
+                    .missed()
+                    .iter()
+                    .for_each(|one| state.apply(one));
+                state
+            };
+            let (before, whole) = (known(&*reader), all(&*log));
+
+            let tally = swept(&mut *log, &sweep(10, 100, rows));
+            assert_eq!(known(&*reader), before, "{kind}");
+            let left = all(&*log);
+            let gone: Vec<Seq> = whole
+                .iter()
+                .filter(|one| !left.contains(one))
+                .map(|one| one.seq)
+                .collect();
+            // What was opened, tried and said, and the end itself.
+            assert_eq!(gone, [1, 8, 9, 17], "{kind}");
+            assert_eq!(reader.floor().unwrap(), 17, "{kind}");
+            let trimmed = Trimmed {
+                events: 4,
+                details: 3,
+                frames: 2,
+                oldest: day(0),
+                newest: day(1),
+                floor: 17,
+            };
+            assert_eq!(tally, [(tenant(), trimmed)], "{kind}");
+            assert!(
+                reader
+                    .record(run(), 0, 99)
+                    .unwrap()
+                    .iter()
+                    .all(|one| one.seq >= 15)
+            );
+            assert_eq!(reader.record(alive(), 0, 200).unwrap().len(), 99, "{kind}");
+            let details = [1, 2, 3, 4].map(|n| reader.detail(id(n)).unwrap().is_some());
+            assert_eq!(details, [false, false, false, true], "{kind}");
+            assert_eq!(reader.sealed(id(1)).unwrap(), None, "{kind}");
+            assert!(reader.frames(run()).unwrap().is_empty(), "{kind}");
+            assert_eq!(reader.frames(alive()).unwrap().len(), 1, "{kind}");
+
+            // Whoever folds the log now has the same State as whoever folded it whole.
+            let mut folded = State::default();
+            whole.iter().for_each(|one| folded.apply(one));
+            assert_eq!(fold(&mut *other).rows(), folded.rows(), "{kind}");
+
+            // It is told once, also to whoever sweeps again before it is recorded.
+            assert_eq!(swept(&mut *log, &sweep(10, 100, rows)), tally, "{kind}");
+            let (tenant, trimmed) = tally[0].clone();
+            write(
+                &mut *log,
+                day(100),
+                vec![Event::HistoryTrimmed { tenant, trimmed }],
+            )
+            .unwrap();
+            assert_eq!(swept(&mut *log, &sweep(10, 100, rows)), [], "{kind}");
+        }
+    }
+}
+
+/// A question that waits keeps its run, however long ago that ended.
+#[test]
+fn a_run_that_still_asks_is_not_trimmed() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        let first = vec![opened(), requested(1), said("a"), run_ended()];
+        write(&mut *log, day(0), first).unwrap();
+        write(&mut *log, day(99), vec![granted(1), lives(opened())]).unwrap();
+        let whole = all(&*log);
+        let steady = Sweep {
+            steady: true,
+            ..sweep(10, 100, 9)
+        };
+        assert_eq!(swept(&mut *log, &steady), [], "{kind}");
+        assert_eq!(all(&*log), whole, "{kind}");
+        // And once it was answered long ago, it goes.
+        write(&mut *log, day(300), vec![lives(said("x"))]).unwrap();
+        let later = Sweep {
+            steady: true,
+            ..sweep(200, 300, 9)
+        };
+        let trimmed = swept(&mut *log, &later);
+        assert_eq!(trimmed[0].1.events, 3, "{kind}");
+        assert!(
+            log.reader().unwrap().settled(id(1)).unwrap().is_some(),
+            "{kind}"
+        );
+    }
+}
+
+/// Case D13: a clock that jumped takes nothing, until somebody knows that it is right.
+#[test]
+fn a_sweep_after_a_jump_of_the_clock_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    for (kind, mut log, _) in every_log(&dir) {
+        long_ago(&mut *log);
+        let whole = all(&*log);
+        let years = sweep(5 * 365 - 90, 5 * 365, 9);
+        let Swept::Held(jump) = log.trim(&years).unwrap() else {
+            panic!("{kind}: not held")
+        };
+        assert_eq!((jump.from, jump.to), (day(99), day(5 * 365)), "{kind}");
+        // Nor after somebody worked under the wrong clock.
+        write(&mut *log, day(5 * 365), vec![lives(said("x"))]).unwrap();
+        assert!(
+            matches!(log.trim(&years).unwrap(), Swept::Held(_)),
+            "{kind}"
+        );
+        assert_eq!(all(&*log).len(), whole.len() + 1, "{kind}");
+        // Where less than half would go, it does.
+        let few = sweep(10, 5 * 365, 1000);
+        assert_eq!(log.trim(&few).unwrap(), Swept::More, "{kind}");
+        let believed = Sweep {
+            steady: true,
+            ..years
+        };
+        assert_eq!(log.trim(&believed).unwrap(), Swept::More, "{kind}");
     }
 }

@@ -88,6 +88,7 @@ const AS_SCHEMA_1: &str = "
     CREATE UNIQUE INDEX ev_end ON ev(subject) WHERE kind BETWEEN 10 AND 13;
     CREATE INDEX ev_history ON ev(tenant, seq) WHERE kind BETWEEN 10 AND 13;
     DROP INDEX ev_asked;
+    DROP INDEX ev_about;
     DROP TABLE sealed;
     UPDATE meta SET v = 1 WHERE k = 'schema';
 ";
@@ -337,6 +338,12 @@ fn every_query_walks_an_index() {
             "SEARCH ev USING INDEX ev_record (run=? AND seq>?)",
         ),
         (ASKED, 1, "SEARCH ev USING INDEX ev_asked (run=?)"),
+        (AT, 1, "SEARCH ev USING INTEGER PRIMARY KEY (rowid=?)"),
+        (
+            trim::RUN_ENDED,
+            2,
+            "SEARCH ev USING INDEX ev_record (run=? AND seq<?)",
+        ),
         (
             ENDED,
             3,
@@ -383,5 +390,243 @@ fn the_wal_is_moved_when_nobody_waits_and_kept_short() {
         put(&mut log, n, 10);
         let wal = fs::metadata(beside(&path, "-wal")).unwrap().len();
         assert!(wal < 80 << 20, "{wal}");
+    }
+}
+
+// === What was released, and what is done with it ===
+
+/// Case D07: what was released is for ever; a step that has to be mended is a new step. Where a schema is released, its line
+/// is added here.
+#[test]
+fn what_was_released_is_never_changed() {
+    let steps = [(
+        FROM_SCHEMA_1,
+        "f489de9e25c6ca40c54d9f8d4c7b1eaf7fef3957409b749e46913fec5b4d6f1d",
+    )];
+    for (step, hash) in steps {
+        assert_eq!(Sha256::of(step).to_string(), hash, "{step}");
+    }
+}
+
+/// What makes a new file one of schema 2.
+const AS_SCHEMA_2: &str = "
+    DROP INDEX ev_asked;
+    DROP INDEX ev_about;
+    DROP TABLE sealed;
+    UPDATE meta SET v = 2 WHERE k = 'schema';
+";
+
+/// A log with the tables of a released version, and something of everything that it knew.
+fn released(dir: &tempfile::TempDir, schema: i64) -> PathBuf {
+    let path = dir.path().join(format!("schema{schema}"));
+    let mut log = Sqlite::open(&path).unwrap();
+    let first = vec![
+        given::opened(),
+        given::requested(1),
+        given::requested(2),
+        given::requested(3),
+        given::said("grüß Gott"),
+    ];
+    let detail = |n| (id(n), crate::Detail::default().to_bytes());
+    let writes = Writes {
+        details: (1..=3).map(detail).collect(),
+        frames: vec![(run(), b"a foreign original".to_vec())],
+        ..given::writes(0, at(1), first)
+    };
+    log.turn(at(1)).unwrap().commit(writes).unwrap();
+    let expired = Event::ApprovalExpired { id: id(2) };
+    given::write(&mut log, at(2), vec![given::granted(1), expired]).unwrap();
+    given::write(&mut log, at(3), vec![given::applied(1, at(3))]).unwrap();
+    if schema == 2 {
+        let held = vec![given::raised(1), given::raised(2), given::resumed(1)];
+        given::write(&mut log, at(4), held).unwrap();
+    }
+    let older = if schema == 1 {
+        AS_SCHEMA_1
+    } else {
+        AS_SCHEMA_2
+    };
+    log.file.pragma(older).unwrap();
+    path
+}
+
+/// Case D07: what an earlier version wrote opens, stands as it stood, and goes on.
+#[test]
+fn a_log_of_every_released_schema_is_taken_up() {
+    for schema in 1..SCHEMA {
+        let dir = tempfile::tempdir().unwrap();
+        let path = released(&dir, schema);
+        let first = rusqlite::Connection::open(&path).unwrap();
+        let epoch: String = first
+            .query_row("SELECT v FROM meta WHERE k = 'epoch'", [], |row| row.get(0))
+            .unwrap();
+        drop(first);
+        let mut log = Sqlite::open(&path).unwrap();
+        assert_eq!(log.epoch(), &epoch, "{schema}: cursors stay valid");
+        let head = log.verify().unwrap();
+        let mut state = crate::State::default();
+        let missed = log.turn(at(9)).unwrap().missed().to_vec();
+        missed.iter().for_each(|recorded| state.fold(recorded));
+        assert_eq!((missed.len() as u64, state.head()), (head, head));
+
+        // What waits is the question that was asked, with its id and digest, and may be answered.
+        let crate::Event::ApprovalRequested { approval } = given::requested(3) else {
+            unreachable!()
+        };
+        let pending = state.pending(id(3)).unwrap();
+        assert_eq!(pending.approval.digest, approval.digest, "{schema}");
+        assert_eq!(pending.approval.title, approval.title, "{schema}");
+        let word = |n| state.settled(id(n)).unwrap().outcome.word();
+        assert_eq!((word(1), word(2)), ("granted", "expired"), "{schema}");
+        assert!(state.settled(id(1)).unwrap().applied.is_some());
+        let reader = log.reader().unwrap();
+        for n in 1..=3 {
+            let bytes = reader.detail(id(n)).unwrap().unwrap();
+            assert_eq!(Sha256::of(bytes), approval.detail_sha256, "{schema}");
+        }
+        assert_eq!(reader.frames(run()).unwrap().len(), 1);
+        // Half read before: the same goes on.
+        let rest: Vec<Seq> = reader
+            .read(4, 99)
+            .unwrap()
+            .iter()
+            .map(|one| one.seq)
+            .collect();
+        assert_eq!(rest, (5..=head).collect::<Vec<_>>(), "{schema}");
+        if schema == 2 {
+            assert_eq!(state.all_escalations().count(), 1);
+            assert_eq!(state.all_closed().count(), 1);
+        }
+        given::write(&mut log, at(9), vec![given::granted(3)]).unwrap();
+        assert_eq!(log.verify().unwrap(), head + 1);
+        assert_eq!(reader.settled(id(3)).unwrap().unwrap().seq, head + 1);
+    }
+}
+
+/// Case D07: all of it or nothing.
+#[test]
+fn a_step_that_fails_leaves_the_file_as_it_was_and_says_which() {
+    for schema in 1..SCHEMA {
+        let dir = tempfile::tempdir().unwrap();
+        let path = released(&dir, schema);
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch("CREATE TABLE sealed(mine)").unwrap();
+        let stands = |db: &Connection| -> (i64, i64) {
+            db.query_row(
+                "SELECT (SELECT v FROM meta WHERE k = 'schema'), (SELECT count(*) FROM sqlite_master)",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .unwrap()
+        };
+        let before = stands(&db);
+        let error = Sqlite::open(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("from schema 2 to 3, and left it as it was"),
+            "{error}"
+        );
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+        assert_eq!(stands(&db), before);
+        db.execute_batch("DROP TABLE sealed").unwrap();
+        drop(db);
+        Sqlite::open(&path).unwrap().verify().unwrap();
+    }
+}
+
+/// Case D07: what is on disk when the process is killed amid a step is the log before it.
+#[test]
+fn a_process_that_is_killed_amid_a_step_leaves_the_log_before_it() {
+    for (schema, steps) in [
+        (1, vec![FROM_SCHEMA_1]),
+        (1, vec![FROM_SCHEMA_1, FROM_SCHEMA_2]),
+        (2, vec![FROM_SCHEMA_2]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = released(&dir, schema);
+        let db = Connection::open(&path).unwrap();
+        // With no room in memory, all that is changed is written to the file at once.
+        db.execute_batch("PRAGMA journal_mode = WAL; PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN IMMEDIATE")
+            .unwrap();
+        for step in steps {
+            db.execute_batch(step).unwrap();
+        }
+        let killed = dir.path().join("killed");
+        for suffix in ["", "-wal"] {
+            fs::copy(beside(&path, suffix), beside(&killed, suffix)).unwrap();
+        }
+        let mut log = Sqlite::open(&killed).unwrap();
+        log.verify().unwrap();
+        given::write(&mut log, at(9), vec![given::granted(3)]).unwrap();
+    }
+}
+
+// === What a disk may do ===
+
+/// Whatever lies there, it is said in words, and a page that is damaged is never taken for what was written.
+#[test]
+fn a_damaged_file_is_said_to_be_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, mut log) = new(&dir);
+    let many = std::iter::once(given::opened()).chain((1..200).map(given::requested));
+    given::write(&mut log, at(1), many.collect()).unwrap();
+    let whole = log.reader().unwrap().read(0, usize::MAX).unwrap();
+    drop(log);
+    let bytes = fs::read(&path).unwrap();
+    let pages = bytes.len() / 4096;
+    assert!(pages > 20, "{pages}");
+    let mut found = 0;
+    for page in 0..pages {
+        let damaged = dir.path().join(format!("damaged{page}"));
+        let mut broken = bytes.clone();
+        broken[page * 4096..(page + 1) * 4096].fill(0xAA);
+        fs::write(&damaged, broken).unwrap();
+        let read = || -> Result<Vec<Recorded>, LogError> {
+            let log = Sqlite::open(&damaged)?;
+            log.verify()?;
+            log.reader()?.read(0, usize::MAX)
+        };
+        match read() {
+            // An index only: what was written is still there.
+            Ok(read) => assert_eq!(read, whole, "page {page}"),
+            Err(error) => {
+                found += 1;
+                let said = error.to_string();
+                assert!(said.contains(damaged.to_str().unwrap()), "{said}");
+                let words = [
+                    "is damaged",
+                    "not a database",
+                    "not what was written",
+                    "another program",
+                ];
+                assert!(
+                    words.iter().any(|word| said.contains(word)),
+                    "page {page}: {said}"
+                );
+            }
+        }
+    }
+    assert!(found > pages / 4, "{found} of {pages}");
+    // Cut off in the middle.
+    let cut = dir.path().join("cut");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let error = Sqlite::open(&cut).and_then(|log| log.verify()).unwrap_err();
+    assert!(error.to_string().contains("is damaged"), "{error}");
+}
+
+/// An empty file is a new log, and so is one beside which an empty WAL lies.
+#[test]
+fn nothing_at_all_is_a_new_log() {
+    let dir = tempfile::tempdir().unwrap();
+    for beside_it in [false, true] {
+        let path = dir.path().join(format!("empty{beside_it}"));
+        fs::write(&path, "").unwrap();
+        if beside_it {
+            fs::write(beside(&path, "-wal"), "").unwrap();
+        }
+        let mut log = Sqlite::open(&path).unwrap();
+        given::write(&mut log, at(1), vec![given::opened()]).unwrap();
+        drop(log);
+        fs::write(beside(&path, "-wal"), "").unwrap();
+        assert_eq!(Sqlite::open(&path).unwrap().verify().unwrap(), 1);
     }
 }
