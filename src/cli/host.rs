@@ -29,6 +29,7 @@ use crate::{
         gate::Gate,
         home::Home,
         identity::Identity,
+        limits::Limits,
         listen_for_tls, listen_on_loopback, listen_on_socket,
         metrics::Page,
         open_to_others,
@@ -71,6 +72,8 @@ pub(crate) struct Doors {
     pub(crate) goldfive: Option<(TcpListener, Option<registry::digest::Sha256>)>,
     gate: Gate,
     pub(crate) metrics: Option<TcpListener>,
+    limits: Limits,
+    retention: Retention,
 }
 
 impl Doors {
@@ -85,6 +88,8 @@ impl Doors {
             goldfive: None,
             gate: Gate::default(),
             metrics: None,
+            limits: Limits::default(),
+            retention: Retention::default(),
         }
     }
 
@@ -115,7 +120,10 @@ impl Doors {
             let listener = listen_on_loopback(door.listen).await;
             doors.goldfive = Some((listener.map_err(Stopped::usage)?, hash));
         }
-        if let Some(address) = serve.metrics {
+        doors.limits = config.limits.clone();
+        doors.retention = config.keeps().map_err(Stopped::usage)?;
+        let metrics = config.metrics.map(|metrics| metrics.listen);
+        if let Some(address) = serve.metrics.or(metrics) {
             let listener = listen_on_loopback(address).await;
             doors.metrics = Some(listener.map_err(Stopped::usage)?);
         }
@@ -177,7 +185,7 @@ impl Host {
             .map_err(|error| Stopped::fault(error.to_string()))?;
         let owner = Owner::start(Box::new(log), clock, Some(home.reserve()), fatal)
             .map_err(|error| Stopped::fault(error.to_string()))?;
-        owner.keep(Retention::default());
+        owner.keep(doors.retention);
         owner.seal_with(Sealer::of(home.dir()).map_err(Stopped::fault)?);
         let stop = Stop::default();
         let tcp = doors.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
@@ -200,7 +208,9 @@ impl Host {
             tls: doors.tls,
             pipe: Some(pipes),
         };
-        let server = Server::new(owner.clone(), doors.identity, stop.clone()).gated(doors.gate);
+        let server = Server::new(owner.clone(), doors.identity, stop.clone())
+            .gated(doors.gate)
+            .with_limits(doors.limits);
         let reload = server.reload();
         if let Some(listener) = doors.metrics {
             let page = Page {

@@ -13,7 +13,11 @@ use std::{
 use registry::{Name, Role, Tenant, who::Grant};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::gate::{Gate, GateTable, VotesTable};
+use super::{
+    gate::{Gate, GateTable, VotesTable},
+    limits::Limits,
+    retention::Retention,
+};
 
 /// Tickets live at most this long, whatever the config says.
 pub const TICKET_MINUTES_MAX: u32 = 15;
@@ -40,6 +44,35 @@ pub struct Config {
     pub gate: Option<GateTable>,
     /// Which calls take several people.
     pub votes: Vec<VotesTable>,
+    /// How much one caller may take.
+    pub limits: Limits,
+    /// How long the content of what ended is kept.
+    pub retention: RetentionTable,
+    /// Where a Prometheus reads.
+    pub metrics: Option<MetricsTable>,
+}
+
+/// `[retention]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionTable {
+    /// In days.
+    pub days: i64,
+}
+
+impl Default for RetentionTable {
+    fn default() -> Self {
+        let days = Retention::default().days().into();
+        Self { days }
+    }
+}
+
+/// `[metrics]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsTable {
+    /// On loopback only: the page asks nobody who they are.
+    pub listen: SocketAddr,
 }
 
 /// `[listen]`
@@ -256,7 +289,17 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         self.check_listeners()?;
         self.check_people()?;
+        self.limits.check()?;
+        self.keeps()?;
         self.rules().map(drop)
+    }
+
+    /// How long the content of what ended is kept.
+    ///
+    /// # Errors
+    /// A sentence that says what is possible.
+    pub fn keeps(&self) -> Result<Retention, String> {
+        Retention::of_days(self.retention.days)
     }
 
     /// The rules for what has to be asked about.
@@ -446,8 +489,11 @@ mod tests {
 
     #[test]
     fn the_sample_names_every_key() {
-        let config = read(SAMPLE).unwrap();
-        // Whatever the sample leaves out is none here.
+        let mut config = read(SAMPLE).unwrap();
+        let gate = config.gate.replace(GateTable::default()).unwrap();
+        assert_eq!((gate.tool.len(), config.votes.len()), (2, 1));
+        assert_eq!(config.limits, Limits::default());
+        // Whatever else the sample leaves out is none here.
         let all = format!("{config:?}");
         assert!(!all.contains("None"), "{all}");
         assert!(config.socket.maps_others());

@@ -70,7 +70,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             file: Rate::of(100, 500),
-            decide: Rate::of(20, 1000),
+            decide: Rate::of(20, 50),
             list: Rate::of(20, 50),
             watch: Rate::of(1, 10),
             local_times: 1000,

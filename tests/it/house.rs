@@ -82,6 +82,15 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
+/// What is tested here is not how much one caller may take.
+const PLENTY: &str = "
+[limits]
+file = { per_second = 100000, burst = 100000 }
+decide = { per_second = 100000, burst = 100000 }
+list = { per_second = 100000, burst = 100000 }
+watch = { per_second = 100000, burst = 100000 }
+";
+
 /// A server with a port, to which everybody has a token.
 pub(crate) struct House {
     pub(crate) server: Server,
@@ -111,7 +120,7 @@ impl House {
         let address = format!("127.0.0.1:{}", free_port());
         let file = file.display().to_string();
         let path = tokens.path().join("pilothouse.toml");
-        std::fs::write(&path, config).unwrap();
+        std::fs::write(&path, format!("{config}{PLENTY}")).unwrap();
         let path = path.display().to_string();
         let args = ["--config", &path, "--listen", &address, "--tokens", &file];
         let server = Server::within(&args, env);

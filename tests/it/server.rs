@@ -116,11 +116,6 @@ impl Server {
         self.signal(nix::sys::signal::Signal::SIGCONT);
     }
 
-    fn signal(&self, signal: nix::sys::signal::Signal) {
-        let child = self.child.as_ref().unwrap();
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
-        nix::sys::signal::kill(pid, signal).unwrap();
-    }
 
     /// Asks it to end, and waits for that; its exit code.
     pub(crate) fn terminate(&mut self) -> Option<i32> {

@@ -133,13 +133,11 @@ async fn a_stream_that_nobody_reads_is_ended_with_the_place_to_go_on_from() {
     let read = tokio::spawn(async move {
         let (mut told, mut last) = (0, 0);
         while told < 100 {
-            match reading.message().await.unwrap().unwrap().what.unwrap() {
-                What::Recorded(recorded) => {
-                    assert!(recorded.seq > last && recorded.prev_seq <= recorded.seq);
-                    last = recorded.seq;
-                    told += 1;
-                }
-                _ => {}
+            let what = reading.message().await.unwrap().unwrap().what.unwrap();
+            if let What::Recorded(recorded) = what {
+                assert!(recorded.seq > last && recorded.prev_seq <= recorded.seq);
+                last = recorded.seq;
+                told += 1;
             }
         }
         last
