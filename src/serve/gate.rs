@@ -3,6 +3,8 @@
 //! It is opt-in: without a rule nothing is gated. Whatever could be a slip of the pen keeps the server from starting: a gate
 //! that is misspelt would be open (case F03).
 
+use std::cmp::Ordering;
+
 use registry::{
     Asks, Untrusted,
     approval::{Filing, Risk},
@@ -222,7 +224,10 @@ impl Gate {
         let args = serde_json::from_str(args).unwrap_or(Value::Null);
         let fits = |rule: &&Rule| {
             let named = rule.tool.wild.matches(tool);
-            named && rule.when.iter().all(|predicate| predicate.holds(&args))
+            // What cannot be judged is asked about: it holds in a rule that asks, and not in an exception.
+            let unjudged = rule.ask == Ask::Always;
+            let mut when = rule.when.iter();
+            named && when.all(|predicate| predicate.holds(&args).unwrap_or(unjudged))
         };
         let rule = self.rules.iter().find(fits)?;
         (rule.ask == Ask::Always).then(|| Ruling {
@@ -305,8 +310,7 @@ fn go_together(rules: &[Rule]) -> Result<(), String> {
             let both_patterns = !other.tool.is_exact() && !rule.tool.is_exact();
             let same_weight =
                 other.tool.weight() == rule.tool.weight() && bare(other) == bare(rule);
-            let meet = other.tool.wild.matches(&rule.tool.text)
-                || rule.tool.wild.matches(&other.tool.text);
+            let meet = meet(&other.tool.text, &rule.tool.text);
             both_patterns && same_weight && meet && other.tool.text != rule.tool.text
         };
         if let Some(other) = rules[..n].iter().find(tied) {
@@ -330,6 +334,23 @@ fn go_together(rules: &[Rule]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether some name fits both patterns.
+fn meet(one: &str, other: &str) -> bool {
+    let first = |pattern: &str| pattern.chars().next();
+    let rest = |pattern: &str| {
+        let mut chars = pattern.chars();
+        chars.next();
+        chars.as_str().to_owned()
+    };
+    match (first(one), first(other)) {
+        (None, None) => true,
+        (Some('*'), _) => meet(&rest(one), other) || (!other.is_empty() && meet(one, &rest(other))),
+        (_, Some('*')) => meet(other, one),
+        (Some(a), Some(b)) => (a == b || a == '?' || b == '?') && meet(&rest(one), &rest(other)),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 fn predicate(when: &When) -> Result<Predicate, String> {
@@ -401,25 +422,35 @@ fn number(arg: &str, value: &toml::Value) -> Result<Bound, String> {
 }
 
 impl Predicate {
-    /// Whether it holds. What is not there is nothing but absent: no comparison holds of it, `is_not` included; a gate asks
-    /// rather than guesses, so a rule that has to catch a missing argument says `exists = false`.
-    fn holds(&self, args: &Value) -> bool {
+    /// Whether it holds; none where it speaks of another type than what stands there. What is not there is known to be absent:
+    /// nothing is the same as it, above or below it; a rule that has to catch it says `exists = false`.
+    fn holds(&self, args: &Value) -> Option<bool> {
         match self {
-            Self::Is(arg, value) => args.pointer(arg).is_some_and(|found| same(found, value)),
-            Self::IsNot(arg, value) => !args.pointer(arg).is_some_and(|found| same(found, value)),
+            Self::Is(arg, value) => is(args, arg, value),
+            Self::IsNot(arg, value) => is(args, arg, value).map(|is| !is),
             Self::OneOf(arg, values) => {
-                let found = args.pointer(arg);
-                found.is_some_and(|found| values.iter().any(|value| same(found, value)))
+                let mut judged = values.iter().map(|value| is(args, arg, value));
+                let holds = judged.clone().any(|judged| judged == Some(true));
+                (holds || judged.any(|judged| judged.is_some())).then_some(holds)
             }
-            Self::Matches(arg, pattern) => {
-                let found = args.pointer(arg).and_then(Value::as_str);
-                found.is_some_and(|found| pattern.matches(found))
-            }
-            Self::Above(arg, bound) => compared(args, arg, *bound).is_some_and(|o| o.is_gt()),
-            Self::Below(arg, bound) => compared(args, arg, *bound).is_some_and(|o| o.is_lt()),
-            Self::Exists(arg, wanted) => args.pointer(arg).is_some() == *wanted,
+            Self::Matches(arg, pattern) => match args.pointer(arg) {
+                None => Some(false),
+                Some(Value::String(found)) => Some(pattern.matches(found)),
+                Some(_) => None,
+            },
+            Self::Above(arg, bound) => compared(args, arg, *bound, Ordering::is_gt),
+            Self::Below(arg, bound) => compared(args, arg, *bound, Ordering::is_lt),
+            Self::Exists(arg, wanted) => Some(args.pointer(arg).is_some() == *wanted),
         }
     }
+}
+
+fn is(args: &Value, arg: &str, value: &Value) -> Option<bool> {
+    let Some(found) = args.pointer(arg) else {
+        return Some(false);
+    };
+    let comparable = std::mem::discriminant(found) == std::mem::discriminant(value);
+    comparable.then(|| same(found, value))
 }
 
 /// Numbers are the same if they are worth the same: 1 and 1.0 are.
@@ -433,15 +464,18 @@ fn same(found: &Value, value: &Value) -> bool {
     }
 }
 
-fn compared(args: &Value, arg: &str, bound: Bound) -> Option<std::cmp::Ordering> {
-    let Some(Value::Number(found)) = args.pointer(arg) else {
-        return None;
+fn compared(args: &Value, arg: &str, bound: Bound, holds: fn(Ordering) -> bool) -> Option<bool> {
+    let found = match args.pointer(arg) {
+        None => return Some(false),
+        Some(Value::Number(found)) => found,
+        Some(_) => return None,
     };
-    match (found.as_i128(), bound) {
-        (Some(found), Bound::Whole(bound)) => Some(found.cmp(&i128::from(bound))),
-        (_, Bound::Whole(bound)) => found.as_f64()?.partial_cmp(&(bound as f64)),
-        (_, Bound::Real(bound)) => found.as_f64()?.partial_cmp(&bound),
-    }
+    let order = match (found.as_i128(), bound) {
+        (Some(found), Bound::Whole(bound)) => found.cmp(&i128::from(bound)),
+        (_, Bound::Whole(bound)) => found.as_f64()?.partial_cmp(&(bound as f64))?,
+        (_, Bound::Real(bound)) => found.as_f64()?.partial_cmp(&bound)?,
+    };
+    Some(holds(order))
 }
 
 #[cfg(test)]
@@ -521,7 +555,7 @@ mod tests {
             (
                 r#"{ arg = "/a", matches = "*.prod" }"#,
                 r#"{"a":"eu.prod"}"#,
-                r#"{"a":7}"#,
+                r#"{"a":"eu.dev"}"#,
             ),
             (
                 r#"{ arg = "/a", above = 10 }"#,
@@ -535,7 +569,7 @@ mod tests {
             ),
             (r#"{ arg = "/a", exists = true }"#, r#"{"a":null}"#, "{}"),
             (r#"{ arg = "/a", exists = false }"#, "{}", r#"{"a":1}"#),
-            (r#"{ arg = "/a", is = 1 }"#, r#"{"a":1.0}"#, r#"{"a":true}"#),
+            (r#"{ arg = "/a", is = 1 }"#, r#"{"a":1.0}"#, r#"{"a":2}"#),
             // Beyond 2^53, to the last digit.
             (
                 r#"{ arg = "/a", above = 9007199254740992 }"#,
@@ -567,6 +601,31 @@ mod tests {
         let gate = gate(&format!("[[gate.tool]]\nname = \"t\"\n{both}"));
         assert!(asked(&gate, "t", r#"{"a":1,"b":2}"#).is_some());
         assert!(asked(&gate, "t", r#"{"a":1}"#).is_none());
+    }
+
+    /// Closed where nobody can tell: in a rule that asks it holds, in an exception it does not.
+    #[test]
+    fn what_cannot_be_judged_is_asked_about() {
+        let rows = [
+            (r#"is = "prod""#, r#"{"a":["prod"]}"#),
+            (r#"is_not = "dev""#, r#"{"a":null}"#),
+            (r#"one_of = [1, 2]"#, r#"{"a":"1"}"#),
+            (r#"matches = "*.prod""#, r#"{"a":{"host":"eu.prod"}}"#),
+            ("above = 1000", r#"{"a":"5000"}"#),
+            ("below = 10", r#"{"a":true}"#),
+        ];
+        for (said, args) in rows {
+            let when = format!("when = [{{ arg = \"/a\", {said} }}]");
+            let asks = gate(&format!("[[gate.tool]]\nname = \"t\"\n{when}"));
+            assert!(asked(&asks, "t", args).is_some(), "{said} of {args}");
+            let excepts = gate(&format!(
+                "[[gate.tool]]\nname = \"*\"\n[[gate.tool]]\nname = \"t\"\nask = \"never\"\n{when}"
+            ));
+            assert!(
+                asked(&excepts, "t", args).is_some(),
+                "{said} of {args}, excepted"
+            );
+        }
     }
 
     /// Case F03: what could be a slip of the pen does not start.
@@ -637,6 +696,10 @@ mod tests {
             ),
             (
                 "tool = [{ name = \"a*\" }, { name = \"*a\" }]",
+                "neither is narrower",
+            ),
+            (
+                "tool = [{ name = \"a*\" }, { name = \"*b\" }]",
                 "neither is narrower",
             ),
             (

@@ -116,7 +116,6 @@ impl Server {
         self.signal(nix::sys::signal::Signal::SIGCONT);
     }
 
-
     /// Asks it to end, and waits for that; its exit code.
     pub(crate) fn terminate(&mut self) -> Option<i32> {
         let mut child = self.child.take()?;

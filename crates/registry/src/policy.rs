@@ -208,7 +208,7 @@ fn resolve(said: &Map<String, Value>) -> Result<Mode, Refusal> {
             )
         });
     }
-    // In this order; all of them are read, so that a slip of the pen in any is an error.
+    // In this order; each of them is read, so that a slip of the pen in any is an error.
     let scheduled = flag(said, "non_interactive")?;
     let webhook = channel(said)? == Some("github");
     let autonomous = flag(said, "disable_clarification")?;

@@ -48,11 +48,14 @@ pub use ask::{
     ask_watch, ask_whoami, ask_withdraw,
 };
 pub use operator::{
-    ListWish, control, decide, dismiss, extend, get, get_run, history, list, mint_ticket, watch, HistoryWish,
+    HistoryWish, ListWish, control, decide, dismiss, extend, get, get_run, history, list,
+    mint_ticket, watch,
 };
 pub use out::{
     Room, blocked, claimed, controlled, decided, drifted, ended_item, extended, filed, free,
-    gate_asked, gave_up, got, got_run, handed_over, heartbeat_answer, history_page, minted, open_item, opened, page, pending_left, record_item, recorded, restored, row, settled_await, snapshot_end, tick, voted, whoami, with_clock_ahead,
+    gate_asked, gave_up, got, got_run, handed_over, heartbeat_answer, history_page, minted,
+    open_item, opened, page, pending_left, record_item, recorded, restored, row, settled_await,
+    snapshot_end, tick, voted, whoami, with_clock_ahead,
 };
 pub use read::{
     Awaited, Decided, Filed, GateSays, Me, Opened, Page, RunRecord, approval, awaited,

@@ -122,7 +122,7 @@ pub(super) fn decide_approval(
     if known.or(wish.decided_before).is_some() {
         return Err(Refusal::KeyReused("this decision id"));
     }
-    may_vote(approval, by, wish)?;
+    may_vote(approval, &decider)?;
     reachable(state, approval)?;
     // A fact is for everybody: of a secret answer it says only that it was given.
     let answers = wish.form.read(&wish.answers).map_err(Refusal::Answers)?;
@@ -136,7 +136,7 @@ pub(super) fn decide_approval(
     };
     let id = wish.id;
     let event = match wish.verdict {
-        Verdict::Approve => approved(pending, decision)?,
+        Verdict::Approve => approved(pending, &wish.form, decision)?,
         Verdict::Reject => Event::ApprovalRejected { id, decision },
     };
     if !event.is_terminal() {

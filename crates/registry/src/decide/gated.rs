@@ -22,6 +22,7 @@ use crate::{
 use super::{
     Decided,
     filing::{asked, file, filed_before, fits, readable},
+    orders::stopping,
     runs::live_run,
 };
 
@@ -33,13 +34,18 @@ pub(super) fn gate(state: &State, by: &Principal, wish: &GateCall, now: Timestam
     if wish.file.filing.subject.tool().is_none() {
         return Err(Refusal::Invalid("a gated call names its tool".into()));
     }
+    let known = filed_before(state, by, &wish.file).is_some();
+    // A run that is called off begins nothing more, gated or not.
+    if let Some(refusal) = stopping(state, run).filter(|_| !known) {
+        return Err(refusal);
+    }
     let Some(ruling) = &wish.ruling else {
         return Ok(vec![]);
     };
     let file_as = ruled(&wish.file, ruling);
     match may_ask(run) {
         Ok(()) => file(state, by, &file_as, now),
-        Err(_) if filed_before(state, by, &file_as).is_some() => file(state, by, &file_as, now),
+        Err(_) if known => file(state, by, &file_as, now),
         Err(why) => by_policy(by, run, &file_as, ruling, why, now),
     }
 }
