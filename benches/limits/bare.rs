@@ -192,4 +192,10 @@ impl OperatorService for BareServer {
     async fn dismiss(&self, _: Request<pb::DismissRequest>) -> Answered<pb::DismissResponse> {
         not_here()
     }
+    async fn mint_ticket(
+        &self,
+        _: Request<pb::MintTicketRequest>,
+    ) -> Answered<pb::MintTicketResponse> {
+        not_here()
+    }
 }

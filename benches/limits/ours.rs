@@ -6,6 +6,7 @@ use pilothouse::serve::{
     Listeners, Server,
     clock::Clock,
     identity::Identity,
+    limits::{Limits, Rate},
     owner::{Owner, randomness},
     stop::Stop,
 };
@@ -140,6 +141,7 @@ fn question(run: RunId, n: usize) -> Filing {
         on_deadline: OnDeadline::Expire,
         hold: Hold::Nothing,
         risk: Risk::Normal,
+        votes: 1,
     }
 }
 
@@ -183,7 +185,8 @@ impl Serving {
         let path = dir.join(format!("sock-{}", randomness()? as u32));
         let socket = pilothouse::serve::listen_on_socket(&path)?;
         let stop = Stop::default();
-        let server = Server::new(ours.owner.clone(), Identity::of_the_socket(), stop.clone());
+        let server = Server::new(ours.owner.clone(), Identity::of_the_socket(), stop.clone())
+            .with_limits(plenty());
         let listeners = Listeners {
             socket: Some(socket),
             ..Listeners::default()
@@ -205,6 +208,23 @@ impl Serving {
         self.stop.stop();
         self.task.await??;
         Ok(())
+    }
+}
+
+/// What is measured is not how much one caller may take.
+fn plenty() -> Limits {
+    let rate = Rate {
+        per_second: 1_000_000,
+        burst: 1_000_000,
+    };
+    Limits {
+        file: rate,
+        decide: rate,
+        list: rate,
+        watch: rate,
+        streams: 1_000_000,
+        waits: 1_000_000,
+        ..Limits::default()
     }
 }
 
