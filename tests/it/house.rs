@@ -8,7 +8,14 @@ use std::{
 
 use pilothouse::{
     connect::{Client, Token},
-    serve::{self, Listeners, clock::Clock, identity::Identity, owner::Owner, stop::Stop},
+    serve::{
+        self, Listeners,
+        clock::Clock,
+        identity::Identity,
+        limits::{Limits, Rate},
+        owner::Owner,
+        stop::Stop,
+    },
     wire::{
         pb::pilothouse::v1::{
             self as pb, agent_service_client::AgentServiceClient,
@@ -89,7 +96,26 @@ file = { per_second = 100000, burst = 100000 }
 decide = { per_second = 100000, burst = 100000 }
 list = { per_second = 100000, burst = 100000 }
 watch = { per_second = 100000, burst = 100000 }
+streams = 100000
+waits = 100000
 ";
+
+/// The same for a server in this process.
+pub(crate) fn plenty() -> Limits {
+    let rate = Rate {
+        per_second: 100_000,
+        burst: 100_000,
+    };
+    Limits {
+        file: rate,
+        decide: rate,
+        list: rate,
+        watch: rate,
+        streams: 100_000,
+        waits: 100_000,
+        ..Limits::default()
+    }
+}
 
 /// A server with a port, to which everybody has a token.
 pub(crate) struct House {

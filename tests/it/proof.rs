@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::house::{Agent, Headers, Person, everybody, free_port};
+use crate::house::{Agent, Headers, Person, everybody, free_port, plenty};
 
 /// How often something is done: as often as CI has time for, times `PILOTHOUSE_PROOF`.
 pub(crate) fn times(in_ci: u64) -> u64 {
@@ -142,7 +142,7 @@ impl Stage {
         let owner = Owner::start(Box::new(log), self.clock.clone(), None, fatal).unwrap();
         let identity = Identity::with_tokens(&self.dir.path().join("tokens.toml")).unwrap();
         let stop = Stop::default();
-        let server = Server::new(owner.clone(), identity, stop.clone());
+        let server = Server::new(owner.clone(), identity, stop.clone()).with_limits(plenty());
         let address = format!("127.0.0.1:{}", self.port).parse().unwrap();
         let tcp = Some(listen_on_loopback(address).await.unwrap());
         let listeners = Listeners {

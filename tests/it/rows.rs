@@ -33,6 +33,7 @@ use registry::{
 use tokio::runtime::{Handle, Runtime};
 
 use crate::{
+    house::plenty,
     script::{BEGINNING, Line, World, play, principal},
     wishes::{
         Known, command, list, shown_claimed, shown_closed, shown_drifts, shown_escalation,
@@ -142,7 +143,7 @@ impl<'a> OverGrpc<'a> {
         let owner = Owner::start(log, clock.clone(), None, fatal).unwrap();
         let stop = Stop::default();
         let identity = Identity::with_tokens(&tokens.file).unwrap();
-        let server = Server::new(owner.clone(), identity, stop.clone());
+        let server = Server::new(owner.clone(), identity, stop.clone()).with_limits(plenty());
         let loopback = "127.0.0.1:0".parse().unwrap();
         let tcp = runtime.block_on(listen_on_loopback(loopback)).unwrap();
         let url = format!("http://{}", tcp.local_addr().unwrap());
