@@ -3,6 +3,9 @@
 //! Only ratios are claimed, each of two programs that ran in turns in one run (`ENGINE` §6). A machine that changed under it
 //! says nothing: `holds` is null where the disk probe moved more than three times within the run.
 
+// A bench that cannot go on says where.
+#![allow(clippy::expect_used)]
+
 mod bare;
 mod ours;
 mod report;

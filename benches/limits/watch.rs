@@ -71,10 +71,7 @@ async fn read_all(
         epoch: epoch.into(),
         seq: 0,
     };
-    let request = pb::WatchRequest {
-        after: Some(after),
-        ..Default::default()
-    };
+    let request = pb::WatchRequest { after: Some(after) };
     let began = Instant::now();
     let mut stream = person.watch(request).await?.into_inner();
     for _ in 0..count {

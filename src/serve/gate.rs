@@ -565,7 +565,7 @@ mod tests {
             (
                 r#"{ arg = "/a", below = 10 }"#,
                 r#"{"a":-1}"#,
-                r#"{"a":"1"}"#,
+                r#"{"a":11}"#,
             ),
             (r#"{ arg = "/a", exists = true }"#, r#"{"a":null}"#, "{}"),
             (r#"{ arg = "/a", exists = false }"#, "{}", r#"{"a":1}"#),
