@@ -230,7 +230,7 @@ pub fn file(req: pb::FileRequest, id: ApprovalId) -> Result<Wish, Refusal> {
 /// A call that is about to run: the question that it may come to. Who is asked is the rule's to say.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub fn gate(req: pb::GateRequest, id: ApprovalId) -> Result<File, Refusal> {
     let mut call = req.call.ok_or_else(|| missing("the call"))?;
     call.asks = pb::Asks::Operator.into();
