@@ -329,8 +329,12 @@ pub(crate) fn open_line(pending: &Pending, run: Option<&Run>, now: registry::Tim
         let soon = if pending.ends_soon() { ", soon" } else { "" };
         format!("{} left{soon}", span(at.since(now)))
     });
+    let votes = match approval.votes {
+        0 | 1 => String::new(),
+        _ => format!("  ({})", pending.yes()),
+    };
     format!(
-        "{}  {:<8} {:<9} waited {:>4}  {:>11}  {}  {}{}",
+        "{}  {:<8} {:<9} waited {:>4}  {:>11}  {}  {}{votes}{}",
         approval.id,
         approval.subject.word(),
         approval.asks.word(),
@@ -441,7 +445,14 @@ pub(crate) fn card(approval: &Approval, detail: &Detail) -> String {
     if let Some(owner) = &approval.owner {
         card.row("for", &Untrusted::new(owner.as_str()).line());
     }
-    card.row("asks", &Untrusted::new(approval.asks.people()).line());
+    let people = match approval.votes {
+        0 | 1 => approval.asks.people().to_owned(),
+        votes => format!(
+            "{}: {votes} different people, and not whoever asked",
+            approval.asks.people()
+        ),
+    };
+    card.row("asks", &Untrusted::new(people).line());
     for (key, value) in &approval.labels {
         let label = format!("{}={}", key.raw(), value.raw());
         card.row("label", &Untrusted::new(label).line());

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -66,7 +67,12 @@ impl Reserve {
     }
 
     fn write(&self) -> std::io::Result<()> {
-        let mut file = fs::File::create(&self.path)?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&self.path)?;
         let block = [0u8; 64 * 1024];
         for _ in 0..2 * RESERVE_BYTES / block.len() {
             file.write_all(&block)?;
